@@ -1,0 +1,25 @@
+"""Describe: streams, operators, arcs, queries, nodes, links and what is known of them.
+
+Depends on nothing but `headgate.errors`. Everything here is data; decisions are
+taken in the layers above.
+"""
+
+from headgate.network.builder import NetworkBuilder
+from headgate.network.elements import Arc, Link, Node, Operator, OperatorKind, Query, Stream
+from headgate.network.model import Network
+from headgate.network.statistics import OperatorStatistics, Statistics, check_rates
+
+__all__ = [
+    "Arc",
+    "Link",
+    "Network",
+    "NetworkBuilder",
+    "Node",
+    "Operator",
+    "OperatorKind",
+    "OperatorStatistics",
+    "Query",
+    "Statistics",
+    "Stream",
+    "check_rates",
+]
