@@ -1,1 +1,1 @@
-"""."""
+"""Regenerate the papers' tables and figures beside the papers' own numbers."""

@@ -1,0 +1,215 @@
+"""The exact planner: the linear program of the 2007 paper, solved on demand.
+
+Decides the keep fraction of every drop location so that the objective is as large
+as any plan can make it. Each plan carries a proof: the prices that the solver
+returns are turned into an upper bound by `FlowModel.score_bound`, which holds
+whatever the solver's tolerances were (weak duality), so `plan.gap` is certified.
+
+Guarantees: feasible on every node and link; a load that fits is never shed; a
+guaranteed minimum is met or GuaranteesCollideError names a smallest set that
+cannot be. Not guaranteed: which of several equally good plans is returned, and
+anything about queues or latency (that is the control layer's).
+
+Cost: one warm simplex run; see benchmarks/results/planning.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.errors import GuaranteesCollideError
+from headgate.network import Network, Statistics
+from headgate.planning.flow_model import Floats, Flow, FlowModel, compile_flow
+from headgate.planning.linear_program import FlowProgram, Solution
+from headgate.planning.plan import Objective, Plan, plan_from
+
+__all__ = ["ExactPlanner", "ExactSettings"]
+
+_MINOR = 1e-5  # a query that adds less than this share of the score is placed by the tie-break
+_RESCALE = 1e3  # rebuild the program when rates leave the reference by this factor
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSettings:
+    """objective: what to maximise. time_limit_seconds: for one run of the solver."""
+
+    objective: Objective = Objective.THROUGHPUT
+    time_limit_seconds: float = 10.0
+
+
+class ExactPlanner:
+    """Plans for one network; call `plan` whenever the rates move.
+
+    Example: `ExactPlanner(network).plan({"orders": 3000.0}).keep_fraction`.
+    Reference: 2007, sections 3.1 to 3.3.
+    """
+
+    name = "exact"
+
+    def __init__(
+        self,
+        network: Network,
+        statistics: Statistics | None = None,
+        settings: ExactSettings | None = None,
+    ) -> None:
+        self.settings = settings or ExactSettings()
+        self.model = compile_flow(network, statistics)
+        self._floors = np.array([q.keep_at_least for q in network.queries])
+        self._guarantees = bool(np.any(self._floors > 0.0))
+        self._program: FlowProgram | None = None
+        self._reference = np.zeros(0)
+
+    def plan(self, rates_per_second: Mapping[str, float]) -> Plan:
+        """The best plan at these rates, in tuples per second by stream."""
+        return self.plan_rates(self.model.rates(rates_per_second))
+
+    def plan_rates(self, rates: Floats) -> Plan:
+        """`plan` for checked rates in the order of the network's streams."""
+        model = self.model
+        unshed = model.unshed(rates)
+        fair = self.settings.objective is Objective.FAIRNESS
+        if model.is_feasible(unshed, tolerance=0.0):
+            value = 1.0 if fair else unshed.score
+            return Plan(
+                self.name,
+                self.settings.objective,
+                model,
+                rates,
+                np.ones(len(model.locations)),
+                unshed,
+                value,
+                value,
+            )
+        program = self._program_for(rates, unshed)
+        program.set_rates(rates)
+        floors = np.where(unshed.delivered > 0.0, self._floors, 0.0) * unshed.delivered
+        if self._guarantees:
+            program.set_floors(floors)
+        if fair:
+            return self._fair_plan(program, rates, unshed, floors)
+        return self._throughput_plan(program, rates, unshed, floors)
+
+    def _throughput_plan(
+        self, program: FlowProgram, rates: Floats, unshed: Flow, floors: Floats
+    ) -> Plan:
+        model = self.model
+        solution = program.maximise(model.weights)
+        if solution is None:
+            raise self._collision(program, floors)
+        bound = model.score_bound(
+            rates, solution.capacity_prices, model.weights + solution.floor_prices
+        ) - float(solution.floor_prices @ floors)
+        kept = self._with_minor_queries(program, solution, unshed)
+        return plan_from(self.name, model, rates, keep_from(model, rates, kept), bound=bound)
+
+    def _with_minor_queries(self, program: FlowProgram, solution: Solution, unshed: Flow) -> Floats:
+        """Use what is left for queries whose weight is too small for the solver to see.
+
+        The score of the first run is held; zero weights come after small ones.
+        """
+        weights, full = self.model.weights, unshed.delivered
+        shares = weights * full
+        minor = (shares < _MINOR * np.max(shares, initial=0.0)) & (full > 0.0)
+        score = float(weights @ self.model.delivered.times(solution.kept))
+        if not np.any(minor) or score <= 0.0:
+            return solution.kept
+        program.set_score_floor(weights / score, 1.0 - 1e-9)
+        top = float(np.max(shares[minor])) or 1.0
+        worth = np.where(minor, shares / top + 1e-4, 0.0)
+        second = program.maximise(np.divide(worth, full, out=np.zeros_like(full), where=minor))
+        program.set_score_floor(None)
+        return solution.kept if second is None else second.kept
+
+    def _fair_plan(self, program: FlowProgram, rates: Floats, unshed: Flow, floors: Floats) -> Plan:
+        """Lexicographic max-min: raise all together, fix those that cannot rise, go on."""
+        model, full = self.model, unshed.delivered
+        raised = full > 0.0
+        no_weight = np.zeros(len(full))
+        kept, bound = unshed.kept, 1.0
+        rounds = 0
+        while np.any(raised):
+            program.set_floors(floors)
+            program.set_level(np.where(raised, full, 0.0))
+            solution = program.maximise(no_weight, level_weight=1.0)
+            if solution is None:
+                raise self._collision(program, floors)
+            kept = solution.kept
+            if rounds == 0:
+                bound = self._level_bound(rates, solution, floors, full)
+            if solution.level >= 1.0 - 1e-12:
+                break
+            shares = solution.level_prices * full
+            stuck = raised & (shares > 1e-9 * np.sum(shares))
+            floors = np.where(stuck, np.maximum(floors, solution.level * (1 - 1e-9) * full), floors)
+            raised = raised & ~stuck
+            rounds += 1
+        program.set_level(no_weight)
+        program.set_floors(no_weight)
+        keep = keep_from(model, rates, kept)
+        delivered = model.evaluate(rates, keep).delivered
+        lowest = float(np.min(delivered[full > 0.0] / full[full > 0.0], initial=1.0))
+        return plan_from(
+            self.name, model, rates, keep, bound=bound, objective=Objective.FAIRNESS, value=lowest
+        )
+
+    def _level_bound(
+        self, rates: Floats, solution: Solution, floors: Floats, full: Floats
+    ) -> float:
+        """No plan lifts every query above this keep fraction (weak duality again)."""
+        norm = float(solution.level_prices @ full)
+        if norm <= 1e-12:
+            return 1.0
+        weights = (solution.level_prices + solution.floor_prices) / norm
+        bound = self.model.score_bound(rates, solution.capacity_prices / norm, weights)
+        return min(1.0, bound - float(solution.floor_prices @ floors) / norm)
+
+    def _collision(self, program: FlowProgram, floors: Floats) -> GuaranteesCollideError:
+        """Leave out every guarantee that is not needed for the collision; name the rest."""
+        nothing = np.zeros(len(floors))
+        program.set_level(nothing)
+        needed = floors.copy()
+        for query in np.flatnonzero(floors > 0.0):
+            trial = needed.copy()
+            trial[query] = 0.0
+            program.set_floors(trial)
+            if program.maximise(nothing) is None:
+                needed = trial
+        program.set_floors(nothing)
+        program.set_level(needed)  # how much of the colliding guarantees fits, and what is full
+        solution = program.maximise(nothing, level_weight=1.0)
+        program.set_level(nothing)
+        names = [q.name for q in self.model.network.queries]
+        full = np.zeros(0) if solution is None else solution.capacity_prices
+        return GuaranteesCollideError(
+            [names[i] for i in np.flatnonzero(needed > 0.0)],
+            [self.model.constraints[i] for i in np.flatnonzero(full > 0.0)]
+            or [self.model.constraints[i] for i in np.flatnonzero(self.model.capacities <= 0.0)],
+        )
+
+    def _program_for(self, rates: Floats, unshed: Flow) -> FlowProgram:
+        """The warm program, built anew when the rates have left its scale."""
+        if self._program is not None:
+            moved = rates[(rates > 0.0) & (self._reference > 0.0)]
+            base = self._reference[(rates > 0.0) & (self._reference > 0.0)]
+            woken = np.any((rates > 0.0) & (self._reference <= 0.0))
+            if not woken and np.all((moved < _RESCALE * base) & (moved * _RESCALE > base)):
+                return self._program
+        self._reference = rates
+        self._program = FlowProgram(self.model, unshed.offered, self.settings.time_limit_seconds)
+        return self._program
+
+
+def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
+    """Keep fractions that lead to the kept rates, with drops moved as far up as they go.
+
+    Where everything behind a gate is dropped again at a split, the part that no
+    branch takes is dropped at the gate already: the same results for less work.
+    """
+    kept = kept.copy()
+    for location, fed, gains in reversed(model.forwarding):
+        kept[location] = min(kept[location], float(np.max(kept[fed] / gains)))
+    offered = np.where(model.stream_of >= 0, model.input_rates(rates), model.feed.times(kept))
+    return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)

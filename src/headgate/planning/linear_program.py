@@ -1,0 +1,209 @@
+"""The warm linear program behind the exact planner: HiGHS, kept between calls.
+
+Variables are the kept rates k_d of the flow model, divided by a reference rate so
+that they lie near 1; one more variable `t` is the fairness level. Rows:
+
+    behind a split   k_d - sum feed[d, d'] k_d' <= 0
+    capacity         sum load[c, d] k_d / capacity_c <= 1
+    floor            delivered_q >= floor_q unshed_q
+    level            delivered_q - unshed_q t >= 0 (fairness only)
+    score            weighted delivered >= floor (tie-breaks only)
+
+A change of rates moves bounds (and the level rows' scale), so the simplex starts
+from the last basis. Every run has a time limit; what it cannot solve in time
+raises PlanningTimeoutError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.errors import PlanningError, PlanningTimeoutError
+from headgate.planning.flow_model import Floats, FlowModel
+
+__all__ = ["FlowProgram", "Solution"]
+
+_INFINITY = highspy.kHighsInf
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An optimum: kept rates, fairness level, and the prices of the rows (all >= 0)."""
+
+    kept: Floats
+    level: float
+    capacity_prices: Floats
+    floor_prices: Floats
+    level_prices: Floats
+
+
+class FlowProgram:
+    """One program for one flow model; `reference` are kept rates of the usual size."""
+
+    def __init__(self, model: FlowModel, reference: Floats, time_limit_seconds: float) -> None:
+        self.model = model
+        self.scale = np.where(reference > 0.0, reference, 1.0)
+        self._count = len(model.locations)
+        self._blocked = _blocked(model)
+        self._row_scale = _row_scale(model, self.scale)
+        self._time_limit_seconds = time_limit_seconds
+        self._solver = _quiet_solver(time_limit_seconds)
+        splits = np.flatnonzero(model.stream_of < 0)
+        queries = len(model.network.queries)
+        self._first_capacity = len(splits)
+        self._first_floor = self._first_capacity + len(model.constraints)
+        self._first_level = self._first_floor + queries
+        self._score_row = self._first_level + queries
+        self._columns = np.arange(self._count + 1, dtype=np.int32)
+        self._floor_rows = np.arange(self._first_floor, self._first_level, dtype=np.int32)
+        self._level_rows = np.arange(self._first_level, self._score_row, dtype=np.int32)
+        self._pass_model(splits)
+
+    def set_rates(self, rates: Floats) -> None:
+        """Move the bounds to new rates."""
+        upper = np.full(self._count + 1, _INFINITY)
+        inputs = self.model.stream_of >= 0
+        upper[:-1][inputs] = rates[self.model.stream_of[inputs]] / self.scale[inputs]
+        upper[:-1][self._blocked] = 0.0
+        upper[-1] = 1.0
+        self._solver.changeColsBounds(self._count + 1, self._columns, np.zeros_like(upper), upper)
+
+    def set_floors(self, floor_rates: Floats) -> None:
+        """Require delivered_q >= floor_rates_q, in tuples per second; 0 asks for nothing."""
+        lower = np.where(floor_rates > 0.0, floor_rates, -_INFINITY)
+        self._set_lower(self._floor_rows, lower)
+
+    def set_level(self, unshed_rates: Floats) -> None:
+        """Require delivered_q >= t unshed_rates_q; 0 leaves the query out."""
+        for row, rate in zip(self._level_rows.tolist(), unshed_rates.tolist(), strict=True):
+            self._solver.changeCoeff(row, self._count, -rate)
+        self._set_lower(self._level_rows, np.where(unshed_rates > 0.0, 0.0, -_INFINITY))
+
+    def set_score_floor(self, weights: Floats | None, floor: float = 0.0) -> None:
+        """Require a weighted score of at least `floor`; None removes the row."""
+        if weights is None:
+            self._solver.changeRowBounds(self._score_row, -_INFINITY, _INFINITY)
+            return
+        reward = self.model.delivered.transposed_times(weights) * self.scale
+        for column, value in enumerate(reward):
+            self._solver.changeCoeff(self._score_row, column, float(value))
+        self._solver.changeRowBounds(self._score_row, floor, _INFINITY)
+
+    def maximise(self, weights: Floats, level_weight: float = 0.0) -> Solution | None:
+        """The optimum for these query weights (and t); None where nothing is feasible."""
+        reward = self.model.delivered.transposed_times(weights) * self.scale
+        top = max(float(np.max(reward, initial=0.0)), level_weight) or 1.0
+        cost = np.append(-reward / top, -level_weight / top)
+        solver = self._solver
+        solver.changeColsCost(self._count + 1, self._columns, cost)
+        solver.run()
+        status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            raise PlanningTimeoutError(
+                f"the solver did not finish within {self._time_limit_seconds:g} s; raise the time "
+                "limit or use a planner that can stop early (solver, fit)"
+            )
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise PlanningError(
+                f"the solver stopped with {solver.modelStatusToString(status)!r}; "
+                "check the network for extreme costs, weights or rates"
+            )
+        solution = solver.getSolution()
+        values = np.asarray(solution.col_value)
+        duals = -np.asarray(solution.row_dual) * top
+        capacity = slice(self._first_capacity, self._first_floor)
+        return Solution(
+            kept=np.maximum(values[:-1], 0.0) * self.scale,
+            level=float(values[-1]),
+            capacity_prices=np.maximum(duals[capacity], 0.0) * self._row_scale,
+            floor_prices=np.maximum(-duals[self._floor_rows], 0.0),
+            level_prices=np.maximum(-duals[self._level_rows], 0.0),
+        )
+
+    def _set_lower(self, rows: NDArray[np.int32], lower: Floats) -> None:
+        self._solver.changeRowsBounds(len(rows), rows, lower, np.full(len(rows), _INFINITY))
+
+    def _pass_model(self, splits: NDArray[np.intp]) -> None:
+        model, scale = self.model, self.scale
+        rows = self._score_row + 1
+        split_row = np.zeros(self._count, dtype=np.int32)
+        split_row[splits] = np.arange(len(splits), dtype=np.int32)
+        score_columns = np.arange(self._count, dtype=np.int32)
+        parts = [
+            (split_row[splits], splits.astype(np.int32), scale[splits]),
+            (
+                split_row[model.feed.rows],
+                model.feed.columns,
+                -model.feed.values * scale[model.feed.columns],
+            ),
+            (
+                model.load.rows + self._first_capacity,
+                model.load.columns,
+                model.load.values * scale[model.load.columns] * self._row_scale[model.load.rows],
+            ),
+            *(
+                (
+                    model.delivered.rows + first,
+                    model.delivered.columns,
+                    model.delivered.values * scale[model.delivered.columns],
+                )
+                for first in (self._first_floor, self._first_level)
+            ),
+            (np.full(self._count, self._score_row), score_columns, np.zeros(self._count)),
+        ]
+        row = np.concatenate([p[0] for p in parts])
+        column = np.concatenate([p[1] for p in parts])
+        value = np.concatenate([p[2] for p in parts])
+        keep = value != 0.0
+        row, column, value = row[keep], column[keep], value[keep]
+        order = np.lexsort((row, column))
+        starts = np.searchsorted(column[order], np.arange(self._count + 2))
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = self._count + 1, rows
+        lp.col_cost_ = np.zeros(self._count + 1)
+        lp.col_lower_ = np.zeros(self._count + 1)
+        lp.col_upper_ = np.full(self._count + 1, _INFINITY)
+        lower = np.full(rows, -_INFINITY)
+        upper = np.full(rows, _INFINITY)
+        upper[: self._first_capacity] = 0.0
+        upper[self._first_capacity : self._first_floor] = model.capacities * self._row_scale
+        lp.row_lower_, lp.row_upper_ = lower, upper
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = starts.astype(np.int32)
+        lp.a_matrix_.index_ = row[order].astype(np.int32)
+        lp.a_matrix_.value_ = value[order]
+        self._solver.passModel(lp)
+
+
+def _quiet_solver(time_limit_seconds: float) -> highspy.Highs:
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("presolve", "off")
+    solver.setOptionValue("solver", "simplex")
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("primal_feasibility_tolerance", 1e-9)
+    solver.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    solver.setOptionValue("time_limit", time_limit_seconds)
+    return solver
+
+
+def _blocked(model: FlowModel) -> NDArray[np.bool_]:
+    """Locations whose tuples cost something on a node or link without any capacity."""
+    blocked = np.zeros(len(model.locations), dtype=bool)
+    closed = model.capacities[model.load.rows] <= 0.0
+    blocked[model.load.columns[closed & (model.load.values > 0.0)]] = True
+    return blocked
+
+
+def _row_scale(model: FlowModel, scale: Floats) -> Floats:
+    """One over the capacity, or over the largest coefficient where there is no capacity."""
+    largest = np.zeros(len(model.constraints))
+    np.maximum.at(largest, model.load.rows, model.load.values * scale[model.load.columns])
+    size = np.where(model.capacities > 0.0, model.capacities, np.where(largest > 0, largest, 1.0))
+    return 1.0 / size

@@ -1,0 +1,1 @@
+"""One module an experiment; see `headgate.reproduce.experiment`."""
