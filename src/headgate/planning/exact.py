@@ -128,7 +128,7 @@ class ExactPlanner:
         model, full = self.model, unshed.delivered
         raised = full > 0.0
         no_weight = np.zeros(len(full))
-        kept, bound = unshed.kept, 1.0
+        kept, bound = np.zeros(len(model.locations)), 1.0
         rounds = 0
         while np.any(raised):
             program.set_floors(floors)
@@ -211,5 +211,5 @@ def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
     kept = kept.copy()
     for location, fed, gains in reversed(model.forwarding):
         kept[location] = min(kept[location], float(np.max(kept[fed] / gains)))
-    offered = np.where(model.stream_of >= 0, model.input_rates(rates), model.feed.times(kept))
+    offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
     return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)

@@ -21,16 +21,16 @@ nonzero coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.network import Arc, Network, Statistics, check_rates
+from headgate.network import Arc, Link, Network, Node, Operator, Statistics, check_rates
 
-__all__ = ["Floats", "Flow", "FlowModel", "SparseMatrix", "compile_flow"]
+__all__ = ["Floats", "Flow", "FlowModel", "SparseMatrix", "compile_flow", "compile_part"]
 
 Floats = NDArray[np.float64]
 Terms = dict[int, float]
@@ -96,33 +96,35 @@ class Flow:
 
 @dataclass(frozen=True)
 class FlowModel:
-    """The linear model of one network under one set of statistics."""
+    """The linear model of a network, or of the part of it that runs on one node.
+
+    inputs:  what flows in from outside: streams, and for a part the arcs that enter it.
+    outputs: what flows out: queries, and for a part the arcs that leave it.
+    """
 
     network: Network
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     locations: tuple[Arc, ...]
     constraints: tuple[str, ...]
+    node_count: int  # the first constraints are nodes, the rest are links
     capacities: Floats
-    weights: Floats
-    stream_of: NDArray[np.int32]  # per location: index of its stream, -1 behind a split
+    weights: Floats  # score of one tuple at each output; 0 for arcs that leave the part
+    input_of: NDArray[np.int32]  # per location: index of its input, -1 behind a split
     feed: SparseMatrix
     load: SparseMatrix
     delivered: SparseMatrix
     levels: tuple[NDArray[np.int32], ...]  # locations by depth; level 0 are the input arcs
 
-    @property
-    def node_count(self) -> int:
-        """The first `node_count` constraints are nodes; the rest are links."""
-        return len(self.network.nodes)
-
     def rates(self, rates_per_second: Mapping[str, float]) -> Floats:
-        """A rate for every stream, in the network's order, checked."""
+        """A rate for every stream of a whole network, in its order, checked."""
         return np.fromiter(check_rates(self.network, rates_per_second).values(), dtype=np.float64)
 
     def input_rates(self, rates: Floats) -> Floats:
         """The offered rate of each input arc; 0 for arcs behind a split."""
         if not len(rates):
             return np.zeros(len(self.locations))
-        return np.where(self.stream_of >= 0, rates[self.stream_of], 0.0)
+        return np.where(self.input_of >= 0, rates[self.input_of], 0.0)
 
     def evaluate(self, rates: Floats, keep_fractions: Floats) -> Flow:
         """Follow the tuples through the network under `keep_fractions`."""
@@ -144,7 +146,7 @@ class FlowModel:
         """True when no node and no link is over its capacity (relative tolerance)."""
         return bool(np.all(flow.loads <= self.capacities * (1.0 + tolerance)))
 
-    def value_of_flow(self, prices: Floats, weights: Floats) -> Floats:
+    def worth(self, prices: Floats, weights: Floats) -> Floats:
         """What one tuple offered at each location is worth at given prices of capacity.
 
         With prices p >= 0 for the constraints, the worth of a tuple is
@@ -154,16 +156,24 @@ class FlowModel:
         """
         direct = self.delivered.transposed_times(weights) - self.load.transposed_times(prices)
         worth = np.zeros(len(self.locations))
-        for position in range(len(self.levels) - 1, -1, -1):
+        last = len(self.levels) - 1
+        for position in range(last, -1, -1):
+            downstream = self.feed.transposed_times(worth) if position < last else 0.0
             level = self.levels[position]
-            downstream = self.feed.transposed_times(worth) if position < len(self.levels) - 1 else 0
             worth[level] = np.maximum(0.0, direct + downstream)[level]
         return worth
 
+    def input_worth(self, worth: Floats) -> Floats:
+        """The worth of one tuple of each input: the sum over the arcs it feeds."""
+        chosen = self.input_of >= 0
+        sums = np.bincount(self.input_of[chosen], worth[chosen], len(self.inputs))
+        return sums.astype(np.float64, copy=False)
+
     def score_bound(self, rates: Floats, prices: Floats, weights: Floats) -> float:
         """The upper bound on the weighted score that these prices prove."""
-        worth = self.value_of_flow(prices, weights)
-        return float(self.capacities @ prices + self.input_rates(rates) @ worth)
+        return float(
+            self.capacities @ prices + self.input_rates(rates) @ self.worth(prices, weights)
+        )
 
     @cached_property
     def forwarding(self) -> tuple[tuple[int, NDArray[np.int32], Floats], ...]:
@@ -191,58 +201,129 @@ class FlowModel:
         return tuple(masks)
 
 
-def compile_flow(network: Network, statistics: Statistics | None = None) -> FlowModel:
-    """The flow model of `network`; raises StatisticsError where a number is missing."""
-    statistics = statistics or Statistics()
+def compile_flow(
+    network: Network,
+    statistics: Statistics | None = None,
+    *,
+    gates_between_nodes: bool = False,
+) -> FlowModel:
+    """The flow model of `network`; raises StatisticsError where a number is missing.
+
+    With `gates_between_nodes` the arcs from node to node are drop locations too,
+    as they are where each node decides alone.
+    """
     locations = network.drop_locations
+    if gates_between_nodes:
+        chosen = {*locations, *(arc for arc in network.arcs if _crosses(network, arc))}
+        order = {o.name: i for i, o in enumerate(network.operators_in_order)}
+        locations = tuple(
+            sorted(
+                (arc for arc in network.arcs if arc in chosen),
+                key=lambda arc: order.get(arc.source, -1),
+            )
+        )
+    inputs = {s.name: index for index, s in enumerate(network.streams)}
+    return _compile(
+        network,
+        statistics or Statistics(),
+        network.operators_in_order,
+        inputs=tuple(inputs),
+        outputs=tuple(Arc(q.input, q.name) for q in network.queries),
+        locations=locations,
+        input_of=[inputs.get(arc.source, -1) for arc in locations],
+        nodes=network.nodes,
+        links=network.links,
+    )
+
+
+def compile_part(network: Network, node: str, statistics: Statistics | None = None) -> FlowModel:
+    """The flow model of what runs on `node`: its own operators, node and outgoing links.
+
+    Its inputs are the streams' arcs and the other nodes' arcs that enter it, each a
+    drop location; its outputs are its queries and the arcs that leave it.
+    """
+    here = {o.name for o in network.operators if o.node == node}
+    entering = [a for a in network.arcs if a.target in here and a.source not in here]
+    leaving = [a for a in network.arcs if a.source in here and _crosses(network, a)]
+    answers = [a for a in network.arcs if a.source in here and a.target in network.query_by_name]
+    splits = [a for a in network.drop_locations if a.source in here]
+    return _compile(
+        network,
+        statistics or Statistics(),
+        tuple(o for o in network.operators_in_order if o.name in here),
+        inputs=tuple(a.name for a in entering),
+        outputs=(*answers, *leaving),
+        locations=(*entering, *splits),
+        input_of=[*range(len(entering)), *([-1] * len(splits))],
+        nodes=(network.node_by_name[node],),
+        links=tuple(link for link in network.links if link.source == node),
+    )
+
+
+def _crosses(network: Network, arc: Arc) -> bool:
+    source, target = network.node_of(arc.source), network.node_of(arc.target)
+    return source is not None and target is not None and source != target
+
+
+def _compile(
+    network: Network,
+    statistics: Statistics,
+    operators: Sequence[Operator],
+    *,
+    inputs: tuple[str, ...],
+    outputs: tuple[Arc, ...],
+    locations: tuple[Arc, ...],
+    input_of: Sequence[int],
+    nodes: Sequence[Node],
+    links: Sequence[Link],
+) -> FlowModel:
+    """Walk the operators in the order of flow and collect all linear coefficients."""
     number = {arc: index for index, arc in enumerate(locations)}
-    streams = {s.name: index for index, s in enumerate(network.streams)}
-    node_row = {n.name: index for index, n in enumerate(network.nodes)}
-    link_row = {
-        (link.source, link.target): len(node_row) + index
-        for index, link in enumerate(network.links)
-    }
+    row_of: dict[str, int] = {node.name: index for index, node in enumerate(nodes)}
+    row_of |= {link.name: len(nodes) + index for index, link in enumerate(links)}
     out: dict[str, Terms] = {}
     feed: dict[int, Terms] = {}
-    load: dict[int, Terms] = {}
+    load: dict[int, Terms] = {row: {} for row in row_of.values()}
 
     def arriving(arc: Arc) -> Terms:
         return {number[arc]: 1.0} if arc in number else out[arc.source]
 
-    for operator in network.operators_in_order:
+    for operator in operators:
         cost = statistics.cost_seconds(operator)
-        row = load.setdefault(node_row[operator.node], {})
         result: Terms = {}
         for source, gain in zip(operator.inputs, statistics.gains(operator), strict=True):
-            arc = Arc(source, operator.name)
-            terms = arriving(arc)
-            _add(row, terms, cost)
+            terms = arriving(Arc(source, operator.name))
+            _add(load[row_of[operator.node]], terms, cost)
             _add(result, terms, gain)
-            link = link_row.get((network.node_of(source) or "", operator.node))
-            if link is not None:
-                tuple_bytes = network.operator_by_name[source].tuple_bytes or 0.0
-                _add(load.setdefault(link, {}), terms, tuple_bytes)
         out[operator.name] = result
         for arc in network.arcs_from[operator.name]:
             if arc in number:
                 feed[number[arc]] = result
-    deliver = [(i, arriving(Arc(q.input, q.name))) for i, q in enumerate(network.queries)]
+            link_row = row_of.get(f"{operator.node}->{network.node_of(arc.target)}")
+            if link_row is not None and _crosses(network, arc):
+                _add(load[link_row], arriving(arc), operator.tuple_bytes or 0.0)
     count = len(locations)
-    constraints = (*(n.name for n in network.nodes), *(link.name for link in network.links))
     return FlowModel(
         network=network,
+        inputs=inputs,
+        outputs=tuple(a.target if a.target in network.query_by_name else a.name for a in outputs),
         locations=locations,
-        constraints=constraints,
+        constraints=tuple(row_of),
+        node_count=len(nodes),
         capacities=np.array(
-            [n.capacity for n in network.nodes]
-            + [link.bandwidth_bytes_per_second for link in network.links],
+            [n.capacity for n in nodes] + [link.bandwidth_bytes_per_second for link in links],
             dtype=np.float64,
         ),
-        weights=np.array([q.weight for q in network.queries], dtype=np.float64),
-        stream_of=np.array([streams.get(arc.source, -1) for arc in locations], dtype=np.int32),
+        weights=np.array(
+            [getattr(network.query_by_name.get(a.target), "weight", 0.0) for a in outputs],
+            dtype=np.float64,
+        ),
+        input_of=np.array(input_of, dtype=np.int32),
         feed=SparseMatrix.of((count, count), sorted(feed.items())),
-        load=SparseMatrix.of((len(constraints), count), sorted(load.items())),
-        delivered=SparseMatrix.of((len(network.queries), count), deliver),
+        load=SparseMatrix.of((len(row_of), count), sorted(load.items())),
+        delivered=SparseMatrix.of(
+            (len(outputs), count), [(i, arriving(a)) for i, a in enumerate(outputs)]
+        ),
         levels=_levels(count, feed),
     )
 
@@ -256,4 +337,7 @@ def _levels(count: int, feed: Mapping[int, Terms]) -> tuple[NDArray[np.int32], .
     depth = np.zeros(count, dtype=np.int32)
     for location in sorted(feed):  # locations are in the order of flow
         depth[location] = 1 + max((int(depth[d]) for d in feed[location]), default=0)
-    return tuple(np.flatnonzero(depth == d).astype(np.int32) for d in range(int(depth.max()) + 1))
+    return tuple(
+        np.flatnonzero(depth == d).astype(np.int32)
+        for d in range(int(np.max(depth, initial=0)) + 1)
+    )

@@ -52,7 +52,7 @@ class FlowProgram:
         self._row_scale = _row_scale(model, self.scale)
         self._time_limit_seconds = time_limit_seconds
         self._solver = _quiet_solver(time_limit_seconds)
-        splits = np.flatnonzero(model.stream_of < 0)
+        splits = np.flatnonzero(model.input_of < 0)
         queries = len(model.network.queries)
         self._first_capacity = len(splits)
         self._first_floor = self._first_capacity + len(model.constraints)
@@ -66,8 +66,8 @@ class FlowProgram:
     def set_rates(self, rates: Floats) -> None:
         """Move the bounds to new rates."""
         upper = np.full(self._count + 1, _INFINITY)
-        inputs = self.model.stream_of >= 0
-        upper[:-1][inputs] = rates[self.model.stream_of[inputs]] / self.scale[inputs]
+        inputs = self.model.input_of >= 0
+        upper[:-1][inputs] = rates[self.model.input_of[inputs]] / self.scale[inputs]
         upper[:-1][self._blocked] = 0.0
         upper[-1] = 1.0
         self._solver.changeColsBounds(self._count + 1, self._columns, np.zeros_like(upper), upper)
