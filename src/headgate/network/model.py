@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 from headgate.errors import NetworkError
 from headgate.network.elements import Arc, Link, Node, Operator, Query, Stream
@@ -36,19 +35,19 @@ class Network:
 
     @cached_property
     def stream_by_name(self) -> Mapping[str, Stream]:
-        return MappingProxyType({s.name: s for s in self.streams})
+        return {s.name: s for s in self.streams}
 
     @cached_property
     def operator_by_name(self) -> Mapping[str, Operator]:
-        return MappingProxyType({o.name: o for o in self.operators})
+        return {o.name: o for o in self.operators}
 
     @cached_property
     def query_by_name(self) -> Mapping[str, Query]:
-        return MappingProxyType({q.name: q for q in self.queries})
+        return {q.name: q for q in self.queries}
 
     @cached_property
     def node_by_name(self) -> Mapping[str, Node]:
-        return MappingProxyType({n.name: n for n in self.nodes})
+        return {n.name: n for n in self.nodes}
 
     @cached_property
     def arcs(self) -> tuple[Arc, ...]:
@@ -59,7 +58,7 @@ class Network:
     @cached_property
     def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
         """The arcs that leave each stream and operator."""
-        return MappingProxyType(_grouped(self.arcs, (*self.stream_by_name, *self.operator_by_name)))
+        return _grouped(self.arcs, (*self.stream_by_name, *self.operator_by_name))
 
     @cached_property
     def drop_locations(self) -> tuple[Arc, ...]:
@@ -107,12 +106,10 @@ class Network:
             for a in self.arcs
             if self.node_of(a.source) is not None and self.node_of(a.target) is not None
         }
-        return MappingProxyType(
-            {
-                n.name: tuple(m.name for m in self.nodes if m != n and (n.name, m.name) in pairs)
-                for n in self.nodes
-            }
-        )
+        return {
+            n.name: tuple(m.name for m in self.nodes if m != n and (n.name, m.name) in pairs)
+            for n in self.nodes
+        }
 
 
 def _grouped(arcs: Iterable[Arc], sources: Iterable[str]) -> dict[str, tuple[Arc, ...]]:

@@ -22,7 +22,8 @@ import numpy as np
 
 from headgate.errors import GuaranteesCollideError
 from headgate.network import Network, Statistics
-from headgate.planning.flow_model import Floats, Flow, FlowModel, compile_flow
+from headgate.planning.flow_model import Floats, Flow, compile_flow
+from headgate.planning.keep import keep_from
 from headgate.planning.linear_program import FlowProgram, Solution
 from headgate.planning.plan import Objective, Plan, plan_from
 
@@ -200,16 +201,3 @@ class ExactPlanner:
         self._reference = rates
         self._program = FlowProgram(self.model, unshed.offered, self.settings.time_limit_seconds)
         return self._program
-
-
-def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
-    """Keep fractions that lead to the kept rates, with drops moved as far up as they go.
-
-    Where everything behind a gate is dropped again at a split, the part that no
-    branch takes is dropped at the gate already: the same results for less work.
-    """
-    kept = kept.copy()
-    for location, fed, gains in reversed(model.forwarding):
-        kept[location] = min(kept[location], float(np.max(kept[fed] / gains)))
-    offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
-    return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)

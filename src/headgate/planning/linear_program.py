@@ -17,6 +17,7 @@ raises PlanningTimeoutError.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -25,9 +26,10 @@ from numpy.typing import NDArray
 from headgate.errors import PlanningError, PlanningTimeoutError
 from headgate.planning.flow_model import Floats, FlowModel
 
-__all__ = ["FlowProgram", "Solution"]
+__all__ = ["FlowProgram", "Solution", "closed_locations", "quiet_solver", "solve"]
 
 _INFINITY = highspy.kHighsInf
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ class FlowProgram:
         self.model = model
         self.scale = np.where(reference > 0.0, reference, 1.0)
         self._count = len(model.locations)
-        self._blocked = _blocked(model)
+        self._blocked = closed_locations(model)
         self._row_scale = _row_scale(model, self.scale)
         self._time_limit_seconds = time_limit_seconds
-        self._solver = _quiet_solver(time_limit_seconds)
+        self._solver = quiet_solver(time_limit_seconds)
         splits = np.flatnonzero(model.input_of < 0)
         queries = len(model.network.queries)
         self._first_capacity = len(splits)
@@ -100,20 +102,8 @@ class FlowProgram:
         cost = np.append(-reward / top, -level_weight / top)
         solver = self._solver
         solver.changeColsCost(self._count + 1, self._columns, cost)
-        solver.run()
-        status = solver.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
+        if not solve(solver, self._time_limit_seconds):
             return None
-        if status == highspy.HighsModelStatus.kTimeLimit:
-            raise PlanningTimeoutError(
-                f"the solver did not finish within {self._time_limit_seconds:g} s; raise the time "
-                "limit or use a planner that can stop early (solver, fit)"
-            )
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise PlanningError(
-                f"the solver stopped with {solver.modelStatusToString(status)!r}; "
-                "check the network for extreme costs, weights or rates"
-            )
         solution = solver.getSolution()
         values = np.asarray(solution.col_value)
         duals = -np.asarray(solution.row_dual) * top
@@ -181,19 +171,63 @@ class FlowProgram:
         self._solver.passModel(lp)
 
 
-def _quiet_solver(time_limit_seconds: float) -> highspy.Highs:
+def quiet_solver(time_limit_seconds: float) -> highspy.Highs:
+    """HiGHS for small programs that are solved again and again: warm, silent, one thread."""
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("presolve", "off")
     solver.setOptionValue("solver", "simplex")
     solver.setOptionValue("threads", 1)
-    solver.setOptionValue("primal_feasibility_tolerance", 1e-9)
-    solver.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    solver.setOptionValue("primal_feasibility_tolerance", _TOLERANCE)
+    solver.setOptionValue("dual_feasibility_tolerance", _TOLERANCE)
     solver.setOptionValue("time_limit", time_limit_seconds)
     return solver
 
 
-def _blocked(model: FlowModel) -> NDArray[np.bool_]:
+def solve(solver: highspy.Highs, time_limit_seconds: float) -> bool:
+    """Run the solver; False means that nothing is feasible, everything else raises.
+
+    A warm start can end in numerical trouble. Then the program is solved again from
+    nothing, and once more with presolve and the solver's usual tolerances.
+    """
+    good = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
+    for attempt in (_warm, _cold, _loose):
+        status = attempt(solver)
+        if status in good:
+            return bool(status == highspy.HighsModelStatus.kOptimal)
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            raise PlanningTimeoutError(
+                f"the solver did not finish within {time_limit_seconds:g} s; raise the time "
+                "limit or use a planner that can stop early (solver, fit)"
+            )
+    raise PlanningError(
+        f"the solver stopped with {solver.modelStatusToString(status)!r}; "
+        "check the network for extreme costs, weights or rates"
+    )
+
+
+def _warm(solver: highspy.Highs) -> Any:
+    solver.run()
+    return solver.getModelStatus()
+
+
+def _cold(solver: highspy.Highs) -> Any:
+    solver.clearSolver()
+    return _warm(solver)
+
+
+def _loose(solver: highspy.Highs) -> Any:
+    solver.setOptionValue("presolve", "on")
+    for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+        solver.setOptionValue(name, 1e-7)
+    status = _cold(solver)
+    solver.setOptionValue("presolve", "off")
+    for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+        solver.setOptionValue(name, _TOLERANCE)
+    return status
+
+
+def closed_locations(model: FlowModel) -> NDArray[np.bool_]:
     """Locations whose tuples cost something on a node or link without any capacity."""
     blocked = np.zeros(len(model.locations), dtype=bool)
     closed = model.capacities[model.load.rows] <= 0.0

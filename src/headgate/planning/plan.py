@@ -55,6 +55,15 @@ class Plan:
     def sheds(self) -> bool:
         return bool(np.any(self.keep < 1.0))
 
+    @property
+    def unmet_guarantees(self) -> tuple[str, ...]:
+        """Queries that get less than their guaranteed minimum (never under `exact`)."""
+        return tuple(
+            q.name
+            for q in self.model.network.queries
+            if self.query_keep_fraction[q.name] < q.keep_at_least - 1e-6
+        )
+
     @cached_property
     def keep_fraction(self) -> Mapping[str, float]:
         """By drop location; 1 where nothing arrives."""
@@ -108,6 +117,7 @@ class Plan:
             "objective_value": self.objective_value,
             "objective_bound": self.objective_bound,
             "gap": self.gap,
+            "unmet_guarantees": list(self.unmet_guarantees),
         }
 
 

@@ -1,0 +1,22 @@
+"""From kept rates to keep fractions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headgate.planning.flow_model import Floats, FlowModel
+
+__all__ = ["keep_from"]
+
+
+def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
+    """Keep fractions that lead to the kept rates, with drops moved as far up as they go.
+
+    Where everything behind a gate is dropped again at a split, the part that no
+    branch takes is dropped at the gate already: the same results for less work.
+    """
+    kept = kept.copy()
+    for location, fed, gains in reversed(model.forwarding):
+        kept[location] = min(kept[location], float(np.max(kept[fed] / gains)))
+    offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
+    return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)
