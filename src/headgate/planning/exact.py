@@ -99,7 +99,7 @@ class ExactPlanner:
         model = self.model
         solution = program.maximise(model.weights)
         if solution is None:
-            raise self._collision(program, floors)
+            raise self._collision(rates, unshed, floors)
         bound = model.score_bound(
             rates, solution.capacity_prices, model.weights + solution.floor_prices
         ) - float(solution.floor_prices @ floors)
@@ -117,11 +117,10 @@ class ExactPlanner:
         score = float(weights @ self.model.delivered.times(solution.kept))
         if not np.any(minor) or score <= 0.0:
             return solution.kept
-        program.set_score_floor(weights / score, 1.0 - 1e-9)
         top = float(np.max(shares[minor])) or 1.0
         worth = np.where(minor, shares / top + 1e-4, 0.0)
-        second = program.maximise(np.divide(worth, full, out=np.zeros_like(full), where=minor))
-        program.set_score_floor(None)
+        worth = np.divide(worth, full, out=np.zeros_like(full), where=minor)
+        second = program.maximise_holding(worth, weights, score)
         return solution.kept if second is None else second.kept
 
     def _fair_plan(self, program: FlowProgram, rates: Floats, unshed: Flow, floors: Floats) -> Plan:
@@ -136,7 +135,7 @@ class ExactPlanner:
             program.set_level(np.where(raised, full, 0.0))
             solution = program.maximise(no_weight, level_weight=1.0)
             if solution is None:
-                raise self._collision(program, floors)
+                raise self._collision(rates, unshed, floors)
             kept = solution.kept
             if rounds == 0:
                 bound = self._level_bound(rates, solution, floors, full)
@@ -167,8 +166,10 @@ class ExactPlanner:
         bound = self.model.score_bound(rates, solution.capacity_prices / norm, weights)
         return min(1.0, bound - float(solution.floor_prices @ floors) / norm)
 
-    def _collision(self, program: FlowProgram, floors: Floats) -> GuaranteesCollideError:
+    def _collision(self, rates: Floats, unshed: Flow, floors: Floats) -> GuaranteesCollideError:
         """Leave out every guarantee that is not needed for the collision; name the rest."""
+        program = FlowProgram(self.model, unshed.offered, self.settings.time_limit_seconds)
+        program.set_rates(rates)
         nothing = np.zeros(len(floors))
         program.set_level(nothing)
         needed = floors.copy()
@@ -181,7 +182,6 @@ class ExactPlanner:
         program.set_floors(nothing)
         program.set_level(needed)  # how much of the colliding guarantees fits, and what is full
         solution = program.maximise(nothing, level_weight=1.0)
-        program.set_level(nothing)
         names = [q.name for q in self.model.network.queries]
         full = np.zeros(0) if solution is None else solution.capacity_prices
         return GuaranteesCollideError(
@@ -199,5 +199,12 @@ class ExactPlanner:
             if not woken and np.all((moved < _RESCALE * base) & (moved * _RESCALE > base)):
                 return self._program
         self._reference = rates
-        self._program = FlowProgram(self.model, unshed.offered, self.settings.time_limit_seconds)
+        fair = self.settings.objective is Objective.FAIRNESS
+        self._program = FlowProgram(
+            self.model,
+            unshed.offered,
+            self.settings.time_limit_seconds,
+            floors=fair or self._guarantees,
+            levels=fair,
+        )
         return self._program

@@ -95,6 +95,19 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Forwarding:
+    """Locations of one level that only feed splits of their own.
+
+    The locations fed by `owners[i]` are `fed[starts[i]:starts[i + 1]]`.
+    """
+
+    owners: NDArray[np.int32]
+    starts: NDArray[np.intp]
+    fed: NDArray[np.int32]
+    gains: Floats
+
+
+@dataclass(frozen=True)
 class FlowModel:
     """The linear model of a network, or of the part of it that runs on one node.
 
@@ -176,19 +189,24 @@ class FlowModel:
         )
 
     @cached_property
-    def forwarding(self) -> tuple[tuple[int, NDArray[np.int32], Floats], ...]:
+    def forwarding(self) -> tuple[Forwarding, ...]:
         """Locations whose tuples go to splits only, and to splits nobody else feeds.
 
-        For each: its index, the locations it feeds, and the gain to each of them.
+        One entry a level, the deepest first.
         """
         feeders = np.bincount(self.feed.rows, minlength=len(self.locations))
-        answers = set(self.delivered.columns.tolist())
+        excluded = np.zeros(len(self.locations), dtype=bool)
+        excluded[self.delivered.columns] = True
+        excluded[self.feed.columns[feeders[self.feed.rows] > 1]] = True
+        order = np.argsort(self.feed.columns, kind="stable")
         found = []
-        for location in np.unique(self.feed.columns).tolist():
-            entries = self.feed.columns == location
-            fed = self.feed.rows[entries]
-            if location not in answers and np.all(feeders[fed] == 1):
-                found.append((location, fed, self.feed.values[entries]))
+        for level in reversed(self.levels):
+            here = order[np.isin(self.feed.columns[order], level)]
+            here = here[~excluded[self.feed.columns[here]]]
+            owners, starts = np.unique(self.feed.columns[here], return_index=True)
+            if len(owners):
+                fed, gains = self.feed.rows[here], self.feed.values[here]
+                found.append(Forwarding(owners, starts, fed, gains))
         return tuple(found)
 
     @cached_property

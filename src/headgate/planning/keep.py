@@ -16,7 +16,8 @@ def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
     branch takes is dropped at the gate already: the same results for less work.
     """
     kept = kept.copy()
-    for location, fed, gains in reversed(model.forwarding):
-        kept[location] = min(kept[location], float(np.max(kept[fed] / gains)))
+    for level in model.forwarding:
+        needed = np.maximum.reduceat(kept[level.fed] / level.gains, level.starts)
+        kept[level.owners] = np.minimum(kept[level.owners], needed)
     offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
     return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)

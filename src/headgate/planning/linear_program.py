@@ -1,13 +1,13 @@
 """The warm linear program behind the exact planner: HiGHS, kept between calls.
 
 Variables are the kept rates k_d of the flow model, divided by a reference rate so
-that they lie near 1; one more variable `t` is the fairness level. Rows:
+that they lie near 1; one more variable `t` is the fairness level. Rows, each
+block only where it is asked for:
 
     behind a split   k_d - sum feed[d, d'] k_d' <= 0
     capacity         sum load[c, d] k_d / capacity_c <= 1
-    floor            delivered_q >= floor_q unshed_q
-    level            delivered_q - unshed_q t >= 0 (fairness only)
-    score            weighted delivered >= floor (tie-breaks only)
+    floor            delivered_q >= floor_q unshed_q   (with guarantees only)
+    level            delivered_q - unshed_q t >= 0     (for fairness only)
 
 A change of rates moves bounds (and the level rows' scale), so the simplex starts
 from the last basis. Every run has a time limit; what it cannot solve in time
@@ -46,7 +46,15 @@ class Solution:
 class FlowProgram:
     """One program for one flow model; `reference` are kept rates of the usual size."""
 
-    def __init__(self, model: FlowModel, reference: Floats, time_limit_seconds: float) -> None:
+    def __init__(
+        self,
+        model: FlowModel,
+        reference: Floats,
+        time_limit_seconds: float,
+        *,
+        floors: bool = True,
+        levels: bool = True,
+    ) -> None:
         self.model = model
         self.scale = np.where(reference > 0.0, reference, 1.0)
         self._count = len(model.locations)
@@ -55,14 +63,14 @@ class FlowProgram:
         self._time_limit_seconds = time_limit_seconds
         self._solver = quiet_solver(time_limit_seconds)
         splits = np.flatnonzero(model.input_of < 0)
-        queries = len(model.network.queries)
+        queries = len(model.outputs)
         self._first_capacity = len(splits)
         self._first_floor = self._first_capacity + len(model.constraints)
-        self._first_level = self._first_floor + queries
-        self._score_row = self._first_level + queries
+        self._first_level = self._first_floor + queries * floors
+        self._row_count = self._first_level + queries * levels
         self._columns = np.arange(self._count + 1, dtype=np.int32)
         self._floor_rows = np.arange(self._first_floor, self._first_level, dtype=np.int32)
-        self._level_rows = np.arange(self._first_level, self._score_row, dtype=np.int32)
+        self._level_rows = np.arange(self._first_level, self._row_count, dtype=np.int32)
         self._pass_model(splits)
 
     def set_rates(self, rates: Floats) -> None:
@@ -85,35 +93,42 @@ class FlowProgram:
             self._solver.changeCoeff(row, self._count, -rate)
         self._set_lower(self._level_rows, np.where(unshed_rates > 0.0, 0.0, -_INFINITY))
 
-    def set_score_floor(self, weights: Floats | None, floor: float = 0.0) -> None:
-        """Require a weighted score of at least `floor`; None removes the row."""
-        if weights is None:
-            self._solver.changeRowBounds(self._score_row, -_INFINITY, _INFINITY)
-            return
-        reward = self.model.delivered.transposed_times(weights) * self.scale
-        for column, value in enumerate(reward):
-            self._solver.changeCoeff(self._score_row, column, float(value))
-        self._solver.changeRowBounds(self._score_row, floor, _INFINITY)
-
     def maximise(self, weights: Floats, level_weight: float = 0.0) -> Solution | None:
         """The optimum for these query weights (and t); None where nothing is feasible."""
         reward = self.model.delivered.transposed_times(weights) * self.scale
-        top = max(float(np.max(reward, initial=0.0)), level_weight) or 1.0
-        cost = np.append(-reward / top, -level_weight / top)
+        return self._maximise(np.append(reward, level_weight))
+
+    def maximise_holding(self, weights: Floats, held: Floats, score: float) -> Solution | None:
+        """The optimum for `weights` among the plans whose score for `held` stays at `score`."""
+        reward = self.model.delivered.transposed_times(held) * self.scale / score
+        columns = np.flatnonzero(reward).astype(np.int32)
+        self._solver.addRow(1.0 - 1e-9, _INFINITY, len(columns), columns, reward[columns])
+        solution = self.maximise(weights)
+        self._solver.deleteRows(1, np.array([self._row_count], dtype=np.int32))
+        return solution
+
+    def _maximise(self, reward: Floats) -> Solution | None:
+        top = float(np.max(reward, initial=0.0)) or 1.0
         solver = self._solver
-        solver.changeColsCost(self._count + 1, self._columns, cost)
+        solver.changeColsCost(self._count + 1, self._columns, -reward / top)
         if not solve(solver, self._time_limit_seconds):
             return None
         solution = solver.getSolution()
         values = np.asarray(solution.col_value)
         duals = -np.asarray(solution.row_dual) * top
         capacity = slice(self._first_capacity, self._first_floor)
+        queries = len(self.model.outputs)
+        nothing = np.zeros(queries)
         return Solution(
             kept=np.maximum(values[:-1], 0.0) * self.scale,
             level=float(values[-1]),
             capacity_prices=np.maximum(duals[capacity], 0.0) * self._row_scale,
-            floor_prices=np.maximum(-duals[self._floor_rows], 0.0),
-            level_prices=np.maximum(-duals[self._level_rows], 0.0),
+            floor_prices=np.maximum(-duals[self._floor_rows], 0.0)
+            if len(self._floor_rows)
+            else nothing,
+            level_prices=np.maximum(-duals[self._level_rows], 0.0)
+            if len(self._level_rows)
+            else nothing,
         )
 
     def _set_lower(self, rows: NDArray[np.int32], lower: Floats) -> None:
@@ -121,10 +136,9 @@ class FlowProgram:
 
     def _pass_model(self, splits: NDArray[np.intp]) -> None:
         model, scale = self.model, self.scale
-        rows = self._score_row + 1
+        rows = self._row_count
         split_row = np.zeros(self._count, dtype=np.int32)
         split_row[splits] = np.arange(len(splits), dtype=np.int32)
-        score_columns = np.arange(self._count, dtype=np.int32)
         parts = [
             (split_row[splits], splits.astype(np.int32), scale[splits]),
             (
@@ -143,9 +157,12 @@ class FlowProgram:
                     model.delivered.columns,
                     model.delivered.values * scale[model.delivered.columns],
                 )
-                for first in (self._first_floor, self._first_level)
+                for first, block in (
+                    (self._first_floor, self._floor_rows),
+                    (self._first_level, self._level_rows),
+                )
+                if len(block)
             ),
-            (np.full(self._count, self._score_row), score_columns, np.zeros(self._count)),
         ]
         row = np.concatenate([p[0] for p in parts])
         column = np.concatenate([p[1] for p in parts])

@@ -1,0 +1,1 @@
+"""Measurements behind every performance claim; run with `make bench`."""
