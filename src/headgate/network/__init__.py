@@ -8,6 +8,8 @@ from headgate.network.builder import NetworkBuilder
 from headgate.network.elements import Arc, Link, Node, Operator, OperatorKind, Query, Stream
 from headgate.network.model import Network
 from headgate.network.statistics import OperatorStatistics, Statistics, check_rates
+from headgate.network.yaml_dump import dump_network
+from headgate.network.yaml_file import load_network, parse_network
 
 __all__ = [
     "Arc",
@@ -22,4 +24,7 @@ __all__ = [
     "Statistics",
     "Stream",
     "check_rates",
+    "dump_network",
+    "load_network",
+    "parse_network",
 ]

@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from headgate.errors import NetworkError, Problem
 from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
 from headgate.network.model import Network
+from headgate.network.validation import nearest
 
 __all__ = ["NetworkBuilder"]
 
@@ -27,8 +29,8 @@ class NetworkBuilder:
     """Collects the parts; `build` checks them all at once.
 
     Every method returns the name it was given, so that a variable can stand for
-    a part. Nothing is checked before `build`, which raises NetworkError with
-    every problem.
+    a part. Nothing but the kind of an operator is checked before `build`, which raises
+    NetworkError with every problem.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,6 +63,11 @@ class NetworkBuilder:
         **numbers: Any,
     ) -> str:
         """Any operator; `numbers` are the remaining fields of `Operator`."""
+        if kind not in list(OperatorKind):
+            hint = nearest(str(kind), (k.value for k in OperatorKind))
+            raise NetworkError(
+                [Problem(("operators", name, "kind"), f"unknown kind {kind!r}{hint}")]
+            )
         sources = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         self._operators.append(Operator(name, OperatorKind(kind), sources, node, **numbers))
         return name

@@ -2,33 +2,49 @@
 
 `problems_of` never raises: it returns all problems, each with the path of the
 field, what was expected and, for an unknown name, the nearest name that exists.
+An unknown name or an impossible number does not hide the problems of the graph;
+what merely follows from an unknown name is left out.
 Cost: linear in the size of the network, except for the nearest-name search,
-which runs only on errors.
+which runs only on errors and looks at a bounded number of names.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
+from numbers import Real
 
 from headgate.errors import Problem
 from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
 
-__all__ = ["nearest", "problems_of"]
+__all__ = ["LONGEST_NAME", "nearest", "problems_of"]
+
+LONGEST_NAME = 200  # characters
+_NAMES_COMPARED = 100  # around the place of a misspelt name in the alphabet
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint that ends an error message: the closest valid name, or all of a few."""
-    names = sorted(set(valid))
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    names = _alphabetical(frozenset(valid))
+    place = bisect(names, name)
+    around = names[max(0, place - _NAMES_COMPARED // 2) : place + _NAMES_COMPARED // 2]
+    close = get_close_matches(name[:LONGEST_NAME], around, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]!r}?"
     if not names:
         return "; none is defined"
     shown = ", ".join(repr(n) for n in names[:8])
     return f"; expected one of {shown}" + (", ..." if len(names) > 8 else "")
+
+
+@lru_cache(maxsize=8)
+def _alphabetical(names: frozenset[str]) -> list[str]:
+    """Sorted once, however many names are misspelt. A frozenset remembers its hash."""
+    return sorted(names)
 
 
 def problems_of(
@@ -39,17 +55,17 @@ def problems_of(
     links: Sequence[Link],
 ) -> list[Problem]:
     """Every problem of the described network; an empty list means it is valid."""
-    problems = [
+    return [
         *_names(streams, operators, queries, nodes),
         *_streams(streams),
         *_nodes(nodes),
         *_operators(operators, streams, nodes),
         *_queries(queries, operators, streams),
         *_links(links, nodes),
+        *_cycles(operators),
+        *_unused(operators, queries, streams),
+        *_bytes(operators, links),
     ]
-    if problems:
-        return problems  # the graph checks below assume that every name resolves
-    return [*_cycles(operators), *_reach(operators, queries, nodes), *_bytes(operators, links)]
 
 
 def _names(
@@ -68,6 +84,10 @@ def _names(
         for name in names:
             if not name or name != name.strip() or "->" in name:
                 yield Problem((section, name), "a name must not be empty, padded or contain '->'")
+            elif len(name) > LONGEST_NAME or not name.isprintable():
+                yield Problem(
+                    (section, name), f"a name has at most {LONGEST_NAME} printable characters"
+                )
     for name, count in counts.items():
         if count > 1:
             places = [section for section, names in sections if name in names]
@@ -96,8 +116,12 @@ def _number(
     if value is None:
         return
     wanted = "a number of at least 0" if at_most == math.inf else f"a number from 0 to {at_most:g}"
-    if not (math.isfinite(value) and 0 <= value <= at_most):
+    if not (_is_number(value) and math.isfinite(value) and 0 <= value <= at_most):
         yield Problem(place, f"expected {wanted}, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _streams(streams: Sequence[Stream]) -> Iterator[Problem]:
@@ -114,8 +138,8 @@ def _nodes(nodes: Sequence[Node]) -> Iterator[Problem]:
 def _operators(
     operators: Sequence[Operator], streams: Sequence[Stream], nodes: Sequence[Node]
 ) -> Iterator[Problem]:
-    sources = {s.name for s in streams} | {o.name for o in operators}
-    node_names = {n.name for n in nodes}
+    sources = frozenset(s.name for s in streams) | {o.name for o in operators}
+    node_names = frozenset(n.name for n in nodes)
     for operator in operators:
         place = ("operators", operator.name)
         for source in operator.inputs:
@@ -130,7 +154,10 @@ def _operators(
                     (*place, "input"), f"{source!r} is given {count} times; once is enough"
                 )
         if not operator.node:
-            yield Problem((*place, "node"), "the operator is on no node; give it one")
+            yield Problem(
+                (*place, "node"),
+                f"the operator is on no node; give it one{nearest('', node_names)}",
+            )
         elif operator.node not in node_names:
             yield Problem(
                 (*place, "node"),
@@ -172,7 +199,7 @@ def _arity(operator: Operator) -> Iterator[Problem]:
 def _queries(
     queries: Sequence[Query], operators: Sequence[Operator], streams: Sequence[Stream]
 ) -> Iterator[Problem]:
-    sources = {s.name for s in streams} | {o.name for o in operators}
+    sources = frozenset(s.name for s in streams) | {o.name for o in operators}
     for query in queries:
         place = ("queries", query.name)
         if query.input not in sources:
@@ -187,7 +214,7 @@ def _queries(
 
 
 def _links(links: Sequence[Link], nodes: Sequence[Node]) -> Iterator[Problem]:
-    names = {n.name for n in nodes}
+    names = frozenset(n.name for n in nodes)
     for position, link in enumerate(links):
         for field, name in (("from", link.source), ("to", link.target)):
             if name not in names:
@@ -199,14 +226,40 @@ def _links(links: Sequence[Link], nodes: Sequence[Node]) -> Iterator[Problem]:
                 ("links", position), f"a link joins two nodes; both ends are {link.source!r}"
             )
         yield from _number(("links", position, "bandwidth"), link.bandwidth_bytes_per_second)
+    last = {link.name: position for position, link in enumerate(links)}
     for name, count in Counter(link.name for link in links).items():
         if count > 1:
-            yield Problem(("links",), f"the link {name} is given {count} times")
+            message = f"the link {name} is given {count} times; keep one"
+            yield Problem(("links", last[name]), message)
 
 
 def _cycles(operators: Sequence[Operator]) -> Iterator[Problem]:
-    """Name one cycle of each tangle of operators that cannot be ordered."""
+    """Operators, or else nodes, that pass tuples in a circle."""
     inputs = {o.name: list(o.inputs) for o in operators}
+    found = False
+    for cycle in _circles(inputs):
+        found = True
+        yield Problem(
+            ("operators", cycle[-2], "input"),
+            "the operators form a cycle: " + " -> ".join(reversed(cycle)),
+        )
+    if found:
+        return
+    node_of = {o.name: o.node for o in operators}
+    before: dict[str, list[str]] = {}
+    for operator in operators:
+        senders = {node_of[i] for i in operator.inputs if i in node_of} - {operator.node, ""}
+        before.setdefault(operator.node, []).extend(sorted(senders))
+    for cycle in _circles(before):
+        yield Problem(
+            ("nodes", cycle[-2]),
+            f"nodes send tuples in a circle: {' -> '.join(reversed(cycle))}; "
+            "move operators so that data flows one way between nodes",
+        )
+
+
+def _circles(inputs: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """One circle of each tangle, against the flow, its first name also last."""
     done: set[str] = set()
     for start in inputs:
         path: list[str] = []
@@ -217,19 +270,14 @@ def _cycles(operators: Sequence[Operator]) -> Iterator[Problem]:
             if position == 0:
                 path.append(name)
                 on_path.add(name)
-            following = [i for i in inputs[name] if i in inputs]
-            if position < len(following):
+            if position < len(inputs[name]):
                 stack.append((name, position + 1))
-                source = following[position]
+                source = inputs[name][position]
                 if source in on_path:
-                    cycle = [*path[path.index(source) :], source]
-                    yield Problem(
-                        ("operators", name, "input"),
-                        "the operators form a cycle: " + " -> ".join(reversed(cycle)),
-                    )
+                    yield [*path[path.index(source) :], source]
                     done.update(on_path)
                     break
-                if source not in done:
+                if source in inputs and source not in done:
                     stack.append((source, 0))
             else:
                 path.pop()
@@ -237,37 +285,20 @@ def _cycles(operators: Sequence[Operator]) -> Iterator[Problem]:
                 done.add(name)
 
 
-def _reach(
-    operators: Sequence[Operator], queries: Sequence[Query], nodes: Sequence[Node]
+def _unused(
+    operators: Sequence[Operator], queries: Sequence[Query], streams: Sequence[Stream]
 ) -> Iterator[Problem]:
-    """Operators whose output nobody takes, and nodes that pass tuples in a circle."""
+    """Operators whose output nobody takes, as far as every input is known."""
+    sources = {s.name for s in streams} | {o.name for o in operators}
     taken = {i for o in operators for i in o.inputs} | {q.input for q in queries}
+    if not queries or not taken <= sources or not all(o.inputs for o in operators):
+        return  # one of the unknown inputs may be meant to take it
     for operator in operators:
         if operator.name not in taken:
             yield Problem(
                 ("operators", operator.name),
                 "no operator and no query takes its output; add a query or remove it",
             )
-    node_of = {o.name: o.node for o in operators}
-    after: dict[str, set[str]] = {n.name: set() for n in nodes}
-    for operator in operators:
-        for source in operator.inputs:
-            if source in node_of and node_of[source] != operator.node:
-                after[node_of[source]].add(operator.node)
-    remaining = dict(after)
-    while remaining:
-        targets = {t for outs in remaining.values() for t in outs}
-        roots = [name for name in remaining if name not in targets]
-        if not roots:
-            names = " and ".join(sorted(targets & set(remaining)))
-            yield Problem(
-                ("nodes",),
-                f"the nodes {names} send tuples to each other in a circle; "
-                "move operators so that data flows one way between nodes",
-            )
-            return
-        for name in roots:
-            del remaining[name]
 
 
 def _bytes(operators: Sequence[Operator], links: Sequence[Link]) -> Iterator[Problem]:

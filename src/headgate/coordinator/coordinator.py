@@ -1,0 +1,324 @@
+"""The one place where the loops meet: `handle(event) -> decisions`.
+
+The plan sets the open-loop keep fraction of every gate; the share of the class bounds
+it; latency feedback on the query bounds it again; a guaranteed minimum lifts it.
+Each loop also works alone. No clock, no I/O, no randomness: the same events in the
+same order give the same decisions, so a journal can be replayed.
+
+Guarantees: a batch that asks again gets the same answer; a query with nothing to shed
+keeps everything; `off` and `open` drop nothing; every keep fraction carries its reason;
+offered = kept + dropped is checked for every batch. Not guaranteed: that a target
+is met (see the controllers), and decisions for batches that are older than the last
+`remember_batches` of their query (the durable decision log is the edge's).
+
+Cost: about the cost of one controller, tens of microseconds an event; planning is done
+only when rates have moved.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from headgate.control import ClassLoad, KeepDecision
+from headgate.coordinator.class_loop import ClassLoop
+from headgate.coordinator.composition import composed_keep, scaled_to
+from headgate.coordinator.decisions import (
+    AlarmKind,
+    Decision,
+    GrantTurn,
+    MoveCapacity,
+    RaiseAlarm,
+    SendTable,
+    SetKeepFraction,
+)
+from headgate.coordinator.events import (
+    BatchCompleted,
+    BatchStarted,
+    Event,
+    RatesObserved,
+    SettingsChanged,
+    TableReceived,
+    Tick,
+)
+from headgate.coordinator.ledger import Ledger, LedgerRow
+from headgate.coordinator.planning_loop import CentralPlan, NodePlan
+from headgate.coordinator.query_state import QueryState
+from headgate.coordinator.settings import CoordinatorSettings, QuerySettings
+from headgate.errors import PlanningError
+
+__all__ = ["Coordinator"]
+
+
+class Coordinator:
+    """Events in, decisions out. See the module.
+
+    >>> from headgate.coordinator import BatchStarted, QuerySettings
+    >>> settings = CoordinatorSettings({"alerts": QuerySettings(("orders",), 3.0)})
+    >>> coordinator = Coordinator(settings)
+    >>> [decision] = coordinator.handle(BatchStarted(0.0, "alerts", 0, {"orders": 500}))
+    >>> decision.gate, decision.keep_fraction, decision.why.bound.value
+    ('orders', 1.0, 'nothing')
+    """
+
+    def __init__(self, settings: CoordinatorSettings) -> None:
+        self.settings = settings
+        self.mode = settings.mode
+        self.ledger = Ledger()
+        self._queries: dict[str, QueryState] = {}
+        self._classes = None if settings.classes is None else ClassLoop(settings.classes)
+        self._plan = _plan_for(settings)
+        self._last_problem: str | None = None
+        self._waiting: OrderedDict[str, BatchStarted] = OrderedDict()
+        self._running: str | None = None
+        self._held_for: tuple[str, float] | None = None  # class, and until when
+        for name, query in settings.queries.items():
+            self._queries[name] = QueryState(query)
+
+    @property
+    def queries(self) -> Mapping[str, QuerySettings]:
+        return {name: state.settings for name, state in self._queries.items()}
+
+    @property
+    def portions(self) -> Mapping[str, float]:
+        """Each class's share of the node; empty without classes."""
+        return {} if self._classes is None else dict(self._classes.portions)
+
+    def handle(self, event: Event) -> list[Decision]:
+        """What follows from one event."""
+        if isinstance(event, BatchStarted):
+            return self._started(event)
+        if isinstance(event, BatchCompleted):
+            return self._completed(event)
+        if isinstance(event, RatesObserved):
+            return self._observed(event)
+        if isinstance(event, TableReceived):
+            return self._received(event)
+        if isinstance(event, SettingsChanged):
+            return self._changed(event)
+        return self._ticked(event)
+
+    # --- batches ------------------------------------------------------------------------
+
+    def _started(self, event: BatchStarted) -> list[Decision]:
+        state = self._queries.get(event.query)
+        if state is None:
+            return [_unknown(event.query)]
+        known = state.decided(event.batch)
+        if known is not None:
+            return list(known)
+        if self._classes is None or state.settings.query_class is None:
+            return self._decide(state, event)
+        self._waiting[event.query] = event
+        return self._grant(event.time_seconds)
+
+    def _decide(self, state: QueryState, event: BatchStarted) -> list[Decision]:
+        """One keep fraction for each gate of the query, composed of all loops."""
+        answer = state.ask(event)
+        settings = state.settings
+        plan = {} if self._plan is None else self._plan.keep_fraction
+        fed_back = None if answer is None else self._feedback(state, event, answer, plan)
+        limit = self._class_limit(settings)
+        note = "" if answer is None else answer.reason.value
+        decisions: list[Decision] = []
+        for gate in settings.gates:
+            why, keep = composed_keep(
+                plan.get(gate),
+                None if fed_back is None else fed_back[gate],
+                limit,
+                settings.keep_at_least,
+                self.mode,
+                note,
+            )
+            decisions.append(
+                SetKeepFraction(
+                    event.query, event.batch, gate, keep, why, settings.drop_older_seconds
+                )
+            )
+        state.remember(event.batch, decisions)
+        alarms = () if answer is None else answer.alarms
+        return decisions + [
+            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in alarms
+        ]
+
+    def _feedback(
+        self,
+        state: QueryState,
+        event: BatchStarted,
+        answer: KeepDecision,
+        plan: Mapping[str, float],
+    ) -> Mapping[str, float]:
+        """The controller's one fraction for the query, laid over its gates as the plan does."""
+        gates = state.settings.gates
+        if not answer.sheds:
+            return dict.fromkeys(gates, 1.0)
+        if len(gates) == 1:
+            return {gates[0]: answer.keep_fraction}
+        planned = {gate: plan.get(gate, 1.0) for gate in gates}
+        return scaled_to(answer.keep_fraction, planned, event.waiting)
+
+    def _class_limit(self, settings: QuerySettings) -> float | None:
+        if self._classes is None or settings.query_class is None:
+            return None
+        return self._classes.keep_fraction.get(settings.query_class)
+
+    def _completed(self, event: BatchCompleted) -> list[Decision]:
+        state = self._queries.get(event.query)
+        if state is None:
+            return [_unknown(event.query)]
+        decisions: list[Decision] = []
+        fractions = state.fractions(event.batch)
+        for gate, count in event.counts.items():
+            row = LedgerRow(
+                event.time_seconds,
+                event.query,
+                state.settings.query_class,
+                event.batch,
+                gate,
+                count.offered,
+                count.kept,
+                count.dropped,
+                fractions.get(gate),
+            )
+            wrong = self.ledger.enter(row)
+            if wrong is not None:
+                decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{event.query}/{gate}", wrong))
+        state.complete(event)
+        if self._classes is not None and self._running == event.query:
+            self._running = None
+            query_class = state.settings.query_class
+            if query_class is not None:
+                self._classes.used(query_class, event.busy_seconds)
+                if self._classes.has_time_left(query_class):
+                    until = event.time_seconds + self._classes.settings.grace_seconds
+                    self._held_for = (query_class, until)
+        return decisions + self._grant(event.time_seconds)
+
+    # --- classes ------------------------------------------------------------------------
+
+    def _grant(self, now_seconds: float) -> list[Decision]:
+        """Give the turn to the next query, if nobody has it and it is not held for a class."""
+        if self._classes is None or self._running is not None or not self._waiting:
+            return []
+        by_class: dict[str, list[str]] = {}
+        for query in self._waiting:
+            by_class.setdefault(self._queries[query].settings.query_class or "", []).append(query)
+        if self._held_for is not None:
+            query_class, until = self._held_for
+            if query_class not in by_class and now_seconds < until:
+                return []
+            self._held_for = None
+        chosen = self._classes.next_class(by_class.keys())
+        if chosen is None:
+            return []
+        query = max(by_class[chosen], key=lambda name: self._queries[name].output_rate)
+        event = self._waiting.pop(query)
+        self._running = query
+        turn = GrantTurn(query, event.batch, chosen)
+        return [turn, *self._decide(self._queries[query], event)]
+
+    def _ticked(self, event: Tick) -> list[Decision]:
+        """Do what is due; without classes that is nothing."""
+        if self._classes is None:
+            return []
+        cycle = self._cycle(self._classes) if self._classes.is_due(event.time_seconds) else []
+        return cycle + self._grant(event.time_seconds)
+
+    def _cycle(self, classes: ClassLoop) -> list[Decision]:
+        """One load cycle of the class loop."""
+        loads: dict[str, float] = {}
+        responses: dict[str, list[float]] = {}
+        for state in self._queries.values():
+            query_class = state.settings.query_class
+            if query_class is None:
+                continue
+            loads[query_class] = loads.get(query_class, 0.0) + state.load
+            response = state.take_response()
+            if response is not None:
+                responses.setdefault(query_class, []).append(response)
+        moved = classes.cycle(
+            {name: ClassLoad(load) for name, load in loads.items()},
+            {name: sum(values) / len(values) for name, values in responses.items()},
+        )
+        return [] if moved is None else [MoveCapacity(moved)]
+
+    # --- plans and settings ---------------------------------------------------------------
+
+    def _observed(self, event: RatesObserved) -> list[Decision]:
+        if self._plan is None:
+            return []
+        before = dict(self._plan.keep_fraction)
+        messages = self._plan.observe(event.rates_per_second, event.operators)
+        decisions: list[Decision] = [SendTable(message) for message in messages]
+        return decisions + self._standing(before) + self._plan_problem()
+
+    def _received(self, event: TableReceived) -> list[Decision]:
+        if self._plan is None:
+            return [_not_planning(event.message.sender)]
+        before = dict(self._plan.keep_fraction)
+        try:
+            messages = self._plan.receive(event.message)
+        except PlanningError as error:
+            return [RaiseAlarm(AlarmKind.PLANNER, event.message.sender, str(error))]
+        decisions: list[Decision] = [SendTable(message) for message in messages]
+        return decisions + self._standing(before) + self._plan_problem()
+
+    def _standing(self, before: Mapping[str, float]) -> list[Decision]:
+        """Planned fractions of gates, where they changed: they stand until the next plan."""
+        plan = {} if self._plan is None else self._plan.keep_fraction
+        decisions: list[Decision] = []
+        for name, state in self._queries.items():
+            for gate in state.settings.gates:
+                if gate in plan and abs(plan[gate] - before.get(gate, 1.0)) > 1e-9:
+                    why, keep = composed_keep(
+                        plan[gate],
+                        None,
+                        self._class_limit(state.settings),
+                        state.settings.keep_at_least,
+                        self.mode,
+                        "",
+                    )
+                    decisions.append(SetKeepFraction(name, None, gate, keep, why))
+        return decisions
+
+    def _plan_problem(self) -> list[Decision]:
+        problem = None if self._plan is None else self._plan.problem
+        if problem is None or problem == self._last_problem:
+            self._last_problem = problem
+            return []
+        self._last_problem = problem
+        return [RaiseAlarm(AlarmKind.GUARANTEES_COLLIDE, "plan", problem)]
+
+    def _changed(self, event: SettingsChanged) -> list[Decision]:
+        if event.mode is not None:
+            self.mode = event.mode
+        for name in event.removed_queries:
+            self._queries.pop(name, None)
+            self._waiting.pop(name, None)
+            if self._running == name:
+                self._running = None
+        for name, settings in event.queries.items():
+            known = self._queries.get(name)
+            if known is None:
+                self._queries[name] = QueryState(settings)
+            else:
+                known.change(settings)
+        return self._grant(event.time_seconds)
+
+
+def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
+    if settings.network is None:
+        return None
+    if settings.node is None:
+        return CentralPlan(settings.network, settings.replan_above)
+    return NodePlan(settings.network, settings.node, settings.replan_above)
+
+
+def _unknown(query: str) -> RaiseAlarm:
+    text = f"no query {query!r} is known; register it with SettingsChanged first"
+    return RaiseAlarm(AlarmKind.UNKNOWN_QUERY, query, text)
+
+
+def _not_planning(sender: str) -> RaiseAlarm:
+    text = f"a table from {sender} came to a coordinator without a network"
+    return RaiseAlarm(AlarmKind.PLANNER, sender, text)

@@ -1,0 +1,144 @@
+"""The plan in the coordinator: recomputed when rates or numbers move, for one node or all.
+
+For a whole network the exact planner decides. For one node of a network it is that
+node's part of the distributed planner, with the tables that neighbours have sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from headgate.coordinator.events import NeighbourMessage
+from headgate.errors import GuaranteesCollideError, PlanningError
+from headgate.network import Network, OperatorStatistics, Statistics
+from headgate.planning import ExactPlanner, compile_flow
+from headgate.planning.dfit import node_setup, nodes_in_order
+from headgate.planning.keep import keep_from
+from headgate.planning.node_program import rates_for
+from headgate.planning.table_messages import Message, NodeSetup, RatesReported, SetupChanged
+from headgate.planning.table_node import TableNode
+
+__all__ = ["CentralPlan", "NodePlan"]
+
+_EXPECTED_LOAD = 10.0
+
+
+class CentralPlan:
+    """One plan for the whole network, by drop location."""
+
+    def __init__(self, network: Network, replan_above: float) -> None:
+        self.keep_fraction: dict[str, float] = {}
+        self.problem: str | None = None
+        self._network = network
+        self._replan_above = replan_above
+        self._operators: dict[str, OperatorStatistics] = {}
+        self._planner: ExactPlanner | None = None
+        self._rates: dict[str, float] = {}
+
+    def observe(
+        self, rates: Mapping[str, float], operators: Mapping[str, OperatorStatistics]
+    ) -> list[NeighbourMessage]:
+        """Take in rates and numbers; replan if they have moved. Nobody is told."""
+        fresh = {n: s for n, s in operators.items() if self._operators.get(n) != s}
+        if fresh:
+            self._operators |= fresh
+            self._planner = None
+        if self._planner is None or _moved(self._rates, rates, self._replan_above):
+            self._rates = dict(rates)
+            self._replan()
+        return []
+
+    def receive(self, message: NeighbourMessage) -> list[NeighbourMessage]:
+        raise PlanningError(
+            f"a coordinator that plans for the whole network got a message from {message.sender}; "
+            "name the node that it runs on"
+        )
+
+    def _replan(self) -> None:
+        try:
+            if self._planner is None:
+                self._planner = ExactPlanner(self._network, Statistics(self._operators))
+            self.keep_fraction = dict(self._planner.plan(self._rates).keep_fraction)
+            self.problem = None
+        except PlanningError as error:
+            self.problem = str(error)
+            if isinstance(error, GuaranteesCollideError):
+                self.keep_fraction = {}
+
+
+class NodePlan:
+    """The decisions of one node of the distributed planner."""
+
+    def __init__(self, network: Network, node: str, replan_above: float) -> None:
+        self.keep_fraction: dict[str, float] = {}
+        self.problem: str | None = None
+        self._network, self._name = network, node
+        self._replan_above = replan_above
+        self._operators: dict[str, OperatorStatistics] = {}
+        self._node = TableNode(self._setup())
+        self._rates: dict[str, float] = {}
+
+    def observe(
+        self, rates: Mapping[str, float], operators: Mapping[str, OperatorStatistics]
+    ) -> list[NeighbourMessage]:
+        """Rates of streams by name or of arcs by "source->target"; answers go to neighbours."""
+        messages: list[NeighbourMessage] = []
+        if not self._node.started:
+            messages += _travelling(self._node.start())
+        fresh = {n: s for n, s in operators.items() if self._operators.get(n) != s}
+        if fresh:
+            self._operators |= fresh
+            setup = SetupChanged(self._name, self._setup())
+            messages += _travelling(self._node.handle(setup))
+        by_arc = self._by_arc(rates)
+        if fresh or not self.keep_fraction or _moved(self._rates, by_arc, self._replan_above):
+            self._rates = by_arc
+            told = RatesReported(self._name, self._name, by_arc)
+            messages += _travelling(self._node.handle(told))
+            messages += self._decide()
+        return messages
+
+    def receive(self, message: NeighbourMessage) -> list[NeighbourMessage]:
+        """A neighbour's table or rates."""
+        return [*_travelling(self._node.handle(message)), *self._decide()]
+
+    def _decide(self) -> list[NeighbourMessage]:
+        if not self._node.started:
+            return []
+        decision = self._node.decide()
+        part = self._node.setup.part
+        keep = keep_from(part, rates_for(part.inputs, self._node.rates), decision.kept)
+        names = (arc.name for arc in part.locations)
+        self.keep_fraction = dict(zip(names, np.clip(keep, 0.0, 1.0).tolist(), strict=True))
+        return _travelling(self._node.refine(decision))
+
+    def _by_arc(self, rates: Mapping[str, float]) -> dict[str, float]:
+        part = self._node.setup.part
+        named = {}
+        for arc in part.locations[: len(part.inputs)]:
+            rate = rates.get(arc.name, rates.get(arc.source))
+            if rate is not None:
+                named[arc.name] = rate
+        return named
+
+    def _setup(self) -> NodeSetup:
+        statistics = Statistics(self._operators)
+        order = nodes_in_order(self._network)
+        model = compile_flow(self._network, statistics, gates_between_nodes=True)
+        usual = np.array([s.rate_per_second or 1.0 for s in self._network.streams])
+        offered = model.unshed(usual * _EXPECTED_LOAD).offered
+        expected = dict(zip((a.name for a in model.locations), offered.tolist(), strict=True))
+        return node_setup(self._network, statistics, self._name, order, expected)
+
+
+def _travelling(messages: Sequence[Message]) -> list[NeighbourMessage]:
+    return [m for m in messages if not isinstance(m, SetupChanged)]
+
+
+def _moved(old: Mapping[str, float], new: Mapping[str, float], above: float) -> bool:
+    """True when any rate has changed by more than the share `above`."""
+    if old.keys() != new.keys():
+        return True
+    return any(abs(rate - old[name]) > above * max(old[name], 1e-12) for name, rate in new.items())

@@ -1,0 +1,145 @@
+"""What the coordinator holds of one query: its controller, its last batch, its answers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headgate.control import (
+    KeepDecision,
+    LatencyController,
+    PeriodMeasurement,
+    build_controller,
+)
+from headgate.coordinator.decisions import Decision, SetKeepFraction
+from headgate.coordinator.events import BatchCompleted, BatchStarted
+from headgate.coordinator.settings import QuerySettings
+
+__all__ = ["QueryState"]
+
+_REMEMBER_BATCHES = 64
+_RATE_MEMORY = 0.5
+
+
+class QueryState:
+    """One query. Memory is bounded: the answers of the last batches, one measurement."""
+
+    def __init__(self, settings: QuerySettings) -> None:
+        self.settings = settings
+        self._controller = _controller(settings)
+        self._answers: OrderedDict[int, Sequence[Decision]] = OrderedDict()
+        self._measured: PeriodMeasurement | None = None
+        self._last_completed = -1
+        self._responses: list[float] = []
+        self._seconds_per_tuple: float | None = None
+        self._offered_per_second = 0.0
+        self.output_rate = 0.0
+
+    def change(self, settings: QuerySettings) -> None:
+        """New settings; what the controller has learnt stays where the controller does."""
+        same = (
+            settings.controller == self.settings.controller
+            and settings.latency_target_seconds == self.settings.latency_target_seconds
+            and dict(settings.controller_settings) == dict(self.settings.controller_settings)
+        )
+        self.settings = settings
+        if not same:
+            self._controller = _controller(settings)
+
+    def decided(self, batch: int) -> Sequence[Decision] | None:
+        """The answer that this batch got before, if it is still remembered."""
+        return self._answers.get(batch)
+
+    def remember(self, batch: int, decisions: Sequence[Decision]) -> None:
+        self._answers[batch] = tuple(decisions)
+        while len(self._answers) > _REMEMBER_BATCHES:
+            self._answers.popitem(last=False)
+
+    def fractions(self, batch: int) -> dict[str, float]:
+        """The keep fraction that each gate was given for this batch."""
+        return {
+            decision.gate: decision.keep_fraction
+            for decision in self._answers.get(batch, ())
+            if isinstance(decision, SetKeepFraction)
+        }
+
+    def ask(self, event: BatchStarted) -> KeepDecision | None:
+        """The controller's answer for what waits; None without a latency target.
+
+        The last completed batch is learnt from once: a second batch that starts before
+        the first has completed is decided with what is known.
+        """
+        if self._controller is None:
+            return None
+        waiting = sum(event.waiting.values()) if event.waiting else None
+        measured = self._measured
+        if measured is None:
+            blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
+            return self._controller.decide(blank)
+        self._measured = None
+        return self._controller.decide(
+            replace(measured, waiting_tuples=waiting, waiting_age_seconds=event.waiting_age_seconds)
+        )
+
+    def complete(self, event: BatchCompleted) -> None:
+        """Take in a finished batch; one that was taken in before teaches nothing."""
+        if event.batch <= self._last_completed:
+            return
+        self._last_completed = event.batch
+        offered = sum(count.offered for count in event.counts.values())
+        kept = sum(count.kept for count in event.counts.values())
+        if event.latency_mean_seconds is not None:
+            self._responses.append(event.latency_mean_seconds)
+            del self._responses[:-_REMEMBER_BATCHES]
+        self._learn_load(event, offered, kept)
+        self._measured = PeriodMeasurement(
+            event.time_seconds,
+            event.duration_seconds,
+            offered,
+            kept,
+            event.busy_seconds,
+            None,
+            event.processed_tuples,
+            event.arrival_rate_per_second,
+            None,
+            event.scheduling_delay_seconds,
+            event.latency_mean_seconds,
+            event.latency_percentiles_seconds,
+        )
+
+    @property
+    def load(self) -> float:
+        """Server seconds per second that the query asks for, before shedding."""
+        return (self._seconds_per_tuple or 0.0) * self._offered_per_second
+
+    def take_response(self) -> float | None:
+        """Mean latency of the batches since it was last taken."""
+        if not self._responses:
+            return None
+        mean = sum(self._responses) / len(self._responses)
+        self._responses.clear()
+        return mean
+
+    def _learn_load(self, event: BatchCompleted, offered: int, kept: int) -> None:
+        if kept > 0:
+            per_tuple = event.busy_seconds / kept
+            old = self._seconds_per_tuple
+            self._seconds_per_tuple = (
+                per_tuple if old is None else old + (1 - _RATE_MEMORY) * (per_tuple - old)
+            )
+            if event.busy_seconds > 0.0:
+                self.output_rate = kept / event.busy_seconds
+        rate = event.arrival_rate_per_second
+        if rate is None and event.duration_seconds > 0.0:
+            rate = offered / event.duration_seconds
+        if rate is not None:
+            self._offered_per_second += (1 - _RATE_MEMORY) * (rate - self._offered_per_second)
+
+
+def _controller(settings: QuerySettings) -> LatencyController | None:
+    if settings.latency_target_seconds is None:
+        return None
+    given = dict(settings.controller_settings)
+    given.setdefault("latency_target_seconds", settings.latency_target_seconds)
+    return build_controller(settings.controller, given)

@@ -1,0 +1,97 @@
+"""What the coordinator is asked to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from headgate.errors import UsageError
+from headgate.network import Network
+
+__all__ = ["ClassSettings", "CoordinatorSettings", "Mode", "QuerySettings"]
+
+
+class Mode(StrEnum):
+    """on: shed when needed. off: measure and say what would be shed. open: keep all, at once."""
+
+    ON = "on"
+    OFF = "off"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """One query and its gates.
+
+    gates:                  names of the gates in front of it; drop locations of the network,
+                            where there is one.
+    latency_target_seconds: None means no latency feedback for this query.
+    controller:             a name of `headgate.control.LATENCY_CONTROLLERS`.
+    controller_settings:    further settings of that controller.
+    keep_at_least:          share of its tuples that is kept whatever happens, 0 to 1.
+    drop_older_seconds:     tuples older than this are dropped at the gate; None keeps them.
+    """
+
+    gates: tuple[str, ...]
+    latency_target_seconds: float | None = None
+    query_class: str | None = None
+    controller: str = "model"
+    controller_settings: Mapping[str, Any] = field(default_factory=dict)
+    keep_at_least: float = 0.0
+    drop_older_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.gates)) != len(self.gates):
+            raise UsageError(f"a gate is named twice: {', '.join(self.gates)}")
+        if not 0.0 <= self.keep_at_least <= 1.0:
+            raise UsageError(f"keep_at_least must be from 0 to 1, got {self.keep_at_least!r}")
+        target = self.latency_target_seconds
+        if target is not None and not (math.isfinite(target) and target > 0):
+            raise UsageError(f"latency_target_seconds must be above 0, got {target!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSettings:
+    """Priority classes on one node.
+
+    priorities:            by class; shares of the machine follow from them.
+    delay_targets_seconds: by class, for the adaptive headroom.
+    cycle_seconds:         time between two ticks (load cycles).
+    redistribute_every:    cycles between two redistributions; 0 switches lending off.
+    round_seconds:         length of one round of turns.
+    keep_at_least:         guaranteed share of a class's data.
+    initial_headroom:      capacity assumed for the whole node at the start.
+    grace_seconds:         how long a turn waits for the next batch of a class that has time
+                           left. Without it a query that needs a moment to come back would
+                           lose its turn to any other that happens to wait.
+    """
+
+    priorities: Mapping[str, float]
+    delay_targets_seconds: Mapping[str, float] = field(default_factory=dict)
+    cycle_seconds: float = 0.15
+    redistribute_every: int = 10
+    round_seconds: float = 0.1
+    keep_at_least: Mapping[str, float] = field(default_factory=dict)
+    initial_headroom: float = 0.8
+    grace_seconds: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """The smallest useful installation is one query with one gate and a latency target.
+
+    network:     where there is one, plans bound what its gates keep.
+    node:        the node of the network that this coordinator runs on; None plans for all.
+    classes:     turns and shares by priority.
+    replan_above: relative change of a rate that makes the plan be computed again.
+    """
+
+    queries: Mapping[str, QuerySettings] = field(default_factory=dict)
+    mode: Mode = Mode.ON
+    network: Network | None = None
+    node: str | None = None
+    classes: ClassSettings | None = None
+    replan_above: float = 0.01

@@ -1,0 +1,58 @@
+"""The application as a whole: version, help, completion, the demo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from headgate import __version__
+from headgate.cli.demo_steps import shop_network, steps_at
+from tests.cli.conftest import Headgate
+
+
+def test_version(headgate: Headgate) -> None:
+    result = headgate("--version")
+    assert result.exit_code == 0
+    assert result.stdout.strip() == f"headgate {__version__}"
+
+
+def test_help_lists_the_commands(headgate: Headgate) -> None:
+    result = headgate("--help")
+    assert result.exit_code == 0
+    for command in ("plan", "check", "reproduce", "demo"):
+        assert re.search(rf"\b{command}\b", result.stdout)
+    assert "--install-completion" in result.stdout
+
+
+def test_an_unknown_command_is_an_error(headgate: Headgate) -> None:
+    result = headgate("plann")
+    assert result.exit_code == 2
+    assert "plan" in result.stderr
+
+
+def test_the_demo_tells_its_story_and_draws_its_picture(headgate: Headgate, tmp_path: Path) -> None:
+    result = headgate("demo", "--seconds", "0", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "It does not run Spark yet." in result.stdout
+    assert "Proven optimal" in result.stdout
+    assert imread(tmp_path / "overload.png").std() > 0.05
+
+
+def test_the_demo_shows_growing_trouble() -> None:
+    usual, double, triple = steps_at(shop_network(), (1.0, 2.0, 3.0))
+    assert usual.plan_share == 1.0
+    assert usual.falls_behind_seconds_per_minute == 0.0
+    assert 1.0 > double.plan_share > triple.plan_share
+    assert triple.plan_share >= triple.even_share
+    assert triple.falls_behind_seconds_per_minute > double.falls_behind_seconds_per_minute
+
+
+def test_even_drops_are_what_the_network_says() -> None:
+    [step] = steps_at(shop_network(), (3.0,))
+    model = step.plan.model
+    scaled = model.unshed(step.plan.rates * step.even_share)
+    assert model.is_feasible(scaled)
+    assert scaled.score / model.unshed(step.plan.rates).score == pytest.approx(step.even_share)

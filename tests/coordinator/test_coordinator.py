@@ -1,0 +1,226 @@
+"""The coordinator with literal numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headgate.coordinator import (
+    AlarmKind,
+    BatchCompleted,
+    BatchStarted,
+    Bound,
+    ClassSettings,
+    Coordinator,
+    CoordinatorSettings,
+    GateCount,
+    GrantTurn,
+    Mode,
+    MoveCapacity,
+    QuerySettings,
+    RaiseAlarm,
+    RatesObserved,
+    SendTable,
+    SetKeepFraction,
+    SettingsChanged,
+    TableReceived,
+    Tick,
+)
+from tests.planning.networks import TABLE_1
+
+ALERTS = QuerySettings(("orders",), latency_target_seconds=3.0)
+
+
+def completed(
+    query: str, batch: int, offered: int, kept: int, busy: float, **more: Any
+) -> BatchCompleted:
+    time = 3.0 * (batch + 1)
+    counts = {"orders": GateCount(offered, kept, offered - kept)}
+    return BatchCompleted(time, query, batch, busy, busy, counts, **more)
+
+
+def keep(decisions: list[Any]) -> dict[str, float]:
+    return {d.gate: d.keep_fraction for d in decisions if isinstance(d, SetKeepFraction)}
+
+
+def overloaded(coordinator: Coordinator, query: str = "alerts") -> list[Any]:
+    """One batch of 1000 tuples that took 2 s, then 3000 tuples waiting for 2 s on average."""
+    coordinator.handle(BatchStarted(0.0, query, 0, {"orders": 1000}))
+    coordinator.handle(completed(query, 0, 1000, 1000, 2.0, latency_mean_seconds=2.5))
+    return coordinator.handle(BatchStarted(3.0, query, 1, {"orders": 3000}, 1.0))
+
+
+def test_the_first_batch_is_kept_whole() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    [decision] = coordinator.handle(BatchStarted(0.0, "alerts", 0, {"orders": 1000}))
+    assert decision.keep_fraction == 1.0
+    assert decision.why.bound is Bound.NOTHING
+
+
+def test_feedback_keeps_what_fits_the_target() -> None:
+    decisions = overloaded(Coordinator(CoordinatorSettings({"alerts": ALERTS})))
+    [decision] = decisions
+    assert decision.why.bound is Bound.FEEDBACK
+    assert 0.25 < decision.keep_fraction < 0.75  # 2 ms a tuple: 3000 tuples would take 6 s
+
+
+def test_a_batch_that_asks_again_gets_the_same_answer() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    first = overloaded(coordinator)
+    assert coordinator.handle(BatchStarted(9.0, "alerts", 1, {"orders": 9999})) == first
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.OPEN])
+def test_off_and_open_drop_nothing_and_say_what_would_have_gone(mode: Mode) -> None:
+    [decision] = overloaded(Coordinator(CoordinatorSettings({"alerts": ALERTS}, mode=mode)))
+    assert decision.keep_fraction == 1.0
+    assert decision.why.bound is Bound.MODE
+    assert decision.why.wanted < 0.75
+
+
+def test_the_kill_switch_works_while_it_runs() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    assert keep(overloaded(coordinator))["orders"] < 1.0
+    coordinator.handle(SettingsChanged(4.0, mode=Mode.OPEN))
+    coordinator.handle(completed("alerts", 1, 3000, 1500, 3.0, latency_mean_seconds=3.0))
+    assert keep(coordinator.handle(BatchStarted(7.0, "alerts", 2, {"orders": 5000}))) == {
+        "orders": 1.0
+    }
+
+
+def test_a_guarantee_lifts_what_feedback_wants() -> None:
+    settings = QuerySettings(("orders",), latency_target_seconds=3.0, keep_at_least=0.9)
+    [decision] = overloaded(Coordinator(CoordinatorSettings({"alerts": settings})))
+    assert decision.keep_fraction == 0.9
+    assert decision.why.bound is Bound.GUARANTEE
+
+
+def test_the_ledger_balances_and_refuses_what_does_not() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    overloaded(coordinator)
+    coordinator.handle(completed("alerts", 1, 3000, 1200, 2.4))
+    totals = coordinator.ledger.of_query("alerts")
+    assert (totals.offered, totals.kept, totals.dropped) == (4000, 2200, 1800)
+    assert coordinator.ledger.balances
+    wrong = BatchCompleted(12.0, "alerts", 2, 1.0, 1.0, {"orders": GateCount(10, 5, 4)})
+    [alarm] = coordinator.handle(wrong)
+    assert isinstance(alarm, RaiseAlarm)
+    assert alarm.kind is AlarmKind.LEDGER
+    assert coordinator.ledger.of_query("alerts").offered == 4000
+
+
+def test_a_replayed_batch_is_counted_once() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    batch = completed("alerts", 0, 1000, 400, 2.0)
+    assert coordinator.handle(batch) == []
+    assert coordinator.handle(batch) == []
+    assert coordinator.ledger.of_query("alerts").offered == 1000
+    [alarm] = coordinator.handle(completed("alerts", 0, 1000, 500, 2.0))
+    assert isinstance(alarm, RaiseAlarm)
+
+
+def test_an_unknown_query_raises_an_alarm_and_drops_nothing() -> None:
+    [alarm] = Coordinator(CoordinatorSettings()).handle(BatchStarted(0.0, "nobody", 0))
+    assert isinstance(alarm, RaiseAlarm)
+    assert alarm.kind is AlarmKind.UNKNOWN_QUERY
+
+
+def test_the_plan_bounds_the_gates_of_a_network() -> None:
+    queries = {"q0": QuerySettings(("r0->o0_0",)), "q1": QuerySettings(("r1->o1_0",))}
+    coordinator = Coordinator(CoordinatorSettings(queries, network=TABLE_1))
+    decisions = coordinator.handle(RatesObserved(0.0, {"r0": 1.0, "r1": 1.0}))
+    assert keep(decisions) == pytest.approx({"r0->o0_0": 0.2, "r1->o1_0": 0.4})
+    [decision] = coordinator.handle(BatchStarted(1.0, "q0", 0))
+    assert decision.keep_fraction == pytest.approx(0.2)
+    assert decision.why.bound is Bound.PLAN
+
+
+def test_small_moves_of_the_rates_change_nothing() -> None:
+    queries = {"q0": QuerySettings(("r0->o0_0",))}
+    coordinator = Coordinator(CoordinatorSettings(queries, network=TABLE_1, replan_above=0.05))
+    coordinator.handle(RatesObserved(0.0, {"r0": 1.0, "r1": 1.0}))
+    assert coordinator.handle(RatesObserved(1.0, {"r0": 1.01, "r1": 1.0})) == []
+    assert coordinator.handle(RatesObserved(2.0, {"r0": 2.0, "r1": 1.0})) != []
+
+
+def test_two_nodes_exchange_tables_and_shed_at_the_first() -> None:
+    first = Coordinator(
+        CoordinatorSettings(
+            {"q0": QuerySettings(("r0->o0_0",)), "q1": QuerySettings(("r1->o1_0",))},
+            network=TABLE_1,
+            node="N0",
+        )
+    )
+    second = Coordinator(CoordinatorSettings(network=TABLE_1, node="N1"))
+    sent = second.handle(RatesObserved(0.0, {}))
+    messages = [d.message for d in sent if isinstance(d, SendTable)]
+    assert {m.receiver for m in messages} == {"N0"}
+    for message in messages:
+        first.handle(TableReceived(0.1, message))
+    decisions = first.handle(RatesObserved(0.2, {"r0": 1.0, "r1": 1.0}))
+    assert keep(decisions) == pytest.approx({"r0->o0_0": 0.2, "r1->o1_0": 0.4})
+
+
+CLASSES = ClassSettings({"gold": 6.0, "iron": 1.0}, cycle_seconds=1.0, redistribute_every=2)
+
+
+def classed() -> Coordinator:
+    queries = {
+        name: QuerySettings(("orders",), query_class=query_class)
+        for name, query_class in (("g", "gold"), ("i", "iron"))
+    }
+    return Coordinator(CoordinatorSettings(queries, classes=CLASSES))
+
+
+def turns(decisions: list[Any]) -> list[str]:
+    return [d.query for d in decisions if isinstance(d, GrantTurn)]
+
+
+def test_one_query_runs_at_a_time_and_the_other_waits_for_its_turn() -> None:
+    coordinator = classed()
+    assert turns(coordinator.handle(BatchStarted(0.0, "i", 0))) == ["i"]
+    assert turns(coordinator.handle(BatchStarted(0.1, "g", 0))) == []
+    assert turns(coordinator.handle(completed("i", 0, 10, 10, 0.5))) == ["g"]  # i is in debt now
+
+
+def test_over_many_turns_time_follows_the_priorities() -> None:
+    coordinator = classed()
+    used = {"g": 0.0, "i": 0.0}
+    batch = {"g": 0, "i": 0}
+    now = 0.0
+    running = turns(coordinator.handle(BatchStarted(now, "g", 0)))
+    coordinator.handle(BatchStarted(now, "i", 0))
+    for _ in range(700):
+        [query] = running
+        used[query] += 0.01
+        now += 0.01
+        counts = {"orders": GateCount(10, 10, 0)}
+        done = BatchCompleted(now, query, batch[query], 0.01, 0.01, counts)
+        batch[query] += 1
+        again = BatchStarted(now + 0.001, query, batch[query])  # it needs a moment to come back
+        running = [*turns(coordinator.handle(done)), *turns(coordinator.handle(again))]
+    assert used["g"] / used["i"] == pytest.approx(6.0, rel=0.1)
+
+
+def test_a_turn_that_nobody_comes_back_for_is_given_away() -> None:
+    coordinator = classed()
+    coordinator.handle(BatchStarted(0.0, "g", 0))
+    coordinator.handle(BatchStarted(0.0, "i", 0))
+    done = BatchCompleted(0.01, "g", 0, 0.01, 0.01, {"orders": GateCount(1, 1, 0)})
+    assert turns(coordinator.handle(done)) == []
+    assert turns(coordinator.handle(Tick(0.02))) == []
+    assert turns(coordinator.handle(Tick(0.04))) == ["i"]
+
+
+def test_an_idle_class_lends_and_gets_it_back() -> None:
+    coordinator = classed()
+    moved = []
+    for number in range(6):
+        for _ in range(1):
+            coordinator.handle(BatchStarted(number, "i", number))
+            coordinator.handle(completed("i", number, 100, 100, 0.9, arrival_rate_per_second=100.0))
+        moved += [d for d in coordinator.handle(Tick(number)) if isinstance(d, MoveCapacity)]
+    assert moved
+    assert coordinator.portions["iron"] > 0.5
+    assert sum(coordinator.portions.values()) == pytest.approx(1.0)
