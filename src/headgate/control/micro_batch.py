@@ -1,0 +1,92 @@
+"""The latency of a tuple under micro-batches, and how many tuples fit a target.
+
+A tuple waits until its batch begins, then for the whole batch:
+
+    latency = age when the batch starts + duration of the batch
+
+Tuples arrive evenly over the interval I between two batch starts, so the age at
+the quantile p is p I (the mean is p = 1/2). A saturated query starts a batch when
+the last one ends, so the duration D of one batch is the interval of the next, and
+the duration that holds the target T for ever is
+
+    D* = T / (1 + p).
+
+After an interval that was too long or too short, D = T - p I holds the target in
+this very batch. For the mean the error halves and changes its sign each time. For
+p near 1 it would hardly shrink, so a batch after a short interval grows by at most
+half of the gap; the target is then met with a little to spare.
+
+Pure functions, O(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headgate.control.cost_estimate import TupleCosts
+
+__all__ = ["BatchOutlook", "plan_micro_batch", "smallest_micro_batch_latency_seconds"]
+
+_STRONGEST_STRETCH = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutlook:
+    """What the next batch meets, apart from the costs.
+
+    waiting_tuples:   offered to the batch.
+    age_seconds:      age of its tuples at the chosen quantile when the batch begins.
+    interval_seconds: from the start of the last batch to the start of this one.
+    quantile:         the quantile of latency that is held (the mean is 0.5).
+    server_share:     share of the server that the batch has.
+    """
+
+    waiting_tuples: int
+    age_seconds: float
+    interval_seconds: float
+    quantile: float = 0.5
+    server_share: float = 1.0
+
+    def latency_seconds(self, costs: TupleCosts, keep_tuples: float) -> float:
+        """Predicted latency at the quantile if `keep_tuples` are kept."""
+        return (
+            self.age_seconds
+            + costs.busy_seconds(self.waiting_tuples, keep_tuples) / self.server_share
+        )
+
+
+def plan_micro_batch(
+    outlook: BatchOutlook, costs: TupleCosts, target_seconds: float, least_slack: float
+) -> float:
+    """How many tuples to keep so that the batch holds `target_seconds`.
+
+    Everything if it fits. Never less than what can be processed in `least_slack`
+    of the target, so that something is kept even when the target is out of reach.
+    """
+    everything = float(outlook.waiting_tuples)
+    if outlook.latency_seconds(costs, everything) <= target_seconds:
+        return everything
+    if costs.processing_seconds <= 0.0:
+        return everything  # dropping would save nothing
+    lasting = target_seconds / (1.0 + outlook.quantile)
+    stretch = _STRONGEST_STRETCH * max(0.0, lasting - outlook.interval_seconds)
+    duration = min(target_seconds - outlook.age_seconds, lasting + stretch)
+    looking = costs.busy_seconds(outlook.waiting_tuples, 0.0) / outlook.server_share
+    seconds = max(duration - looking, least_slack * target_seconds)
+    return min(everything, seconds * outlook.server_share / costs.processing_seconds)
+
+
+def smallest_micro_batch_latency_seconds(
+    costs: TupleCosts,
+    arrival_rate_per_second: float,
+    trigger_seconds: float,
+    quantile: float,
+    server_share: float,
+) -> float:
+    """The latency that lasts when every tuple is dropped; infinite if looking alone is too much."""
+    looking_load = arrival_rate_per_second * costs.looking_seconds / server_share
+    if looking_load >= 1.0:
+        return float("inf")
+    fixed = costs.fixed_seconds / server_share
+    interval = max(trigger_seconds, fixed / (1.0 - looking_load))
+    return quantile * interval + fixed + looking_load * interval
