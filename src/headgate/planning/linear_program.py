@@ -26,10 +26,20 @@ from numpy.typing import NDArray
 from headgate.errors import PlanningError, PlanningTimeoutError
 from headgate.planning.flow_model import Floats, FlowModel
 
-__all__ = ["FlowProgram", "Solution", "closed_locations", "quiet_solver", "solve"]
+__all__ = [
+    "AT_UPPER",
+    "BASIC",
+    "FlowProgram",
+    "Solution",
+    "closed_locations",
+    "quiet_solver",
+    "solve",
+]
 
 _INFINITY = highspy.kHighsInf
 _TOLERANCE = 1e-9
+BASIC = int(highspy.HighsBasisStatus.kBasic)
+AT_UPPER = int(highspy.HighsBasisStatus.kUpper)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,13 @@ class FlowProgram:
         solution = self.maximise(weights)
         self._solver.deleteRows(1, np.array([self._row_count], dtype=np.int32))
         return solution
+
+    def basis(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Status of every variable and row after the last run: BASIC, AT_UPPER or other."""
+        basis = self._solver.getBasis()
+        columns = np.array([int(status) for status in basis.col_status], dtype=np.intp)
+        rows = np.array([int(status) for status in basis.row_status], dtype=np.intp)
+        return columns, rows
 
     def _maximise(self, reward: Floats) -> Solution | None:
         top = float(np.max(reward, initial=0.0)) or 1.0

@@ -18,6 +18,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.errors import PlanningError
 from headgate.planning.cuts import CutTable
@@ -27,6 +28,15 @@ from headgate.planning.linear_program import closed_locations, quiet_solver, sol
 __all__ = ["NodeDecision", "NodeProgram", "rates_for"]
 
 _INFINITY = highspy.kHighsInf
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the inputs of a table are found: outputs of the part, or open inputs."""
+
+    decided: NDArray[np.bool_]  # per input of the table
+    outputs: NDArray[np.intp]
+    open_inputs: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class NodeProgram:
         self.open_inputs = tuple(sorted(named - set(outputs) - set(part.inputs)))
         self.inputs = (*part.inputs, *self.open_inputs)
         self._outputs = outputs
+        self._places = [self._places_of(table) for table in self.tables]
         self._scale = _natural_scale(part)
         self._closed = closed_locations(part)
         self._time_limit_seconds = time_limit_seconds
@@ -139,16 +150,14 @@ class NodeProgram:
         intercept = float(part.capacities @ prices)
         weights = part.weights.copy()
         open_slopes = np.zeros(len(self.open_inputs))
-        for table, start in zip(self.tables, self._row_start, strict=True):
+        for table, start, places in zip(self.tables, self._row_start, self._places, strict=True):
             mix = np.maximum(-row_dual[start : start + table.rows], 0.0)
             total = float(np.sum(mix))
             mix = mix / total if total > 0.0 else np.full(table.rows, 1.0 / table.rows)
             intercept += float(mix @ table.intercepts)
-            for name, slope in zip(table.inputs, (mix @ table.slopes).tolist(), strict=True):
-                if name in self._outputs:
-                    weights[self._outputs[name]] += slope
-                else:
-                    open_slopes[self.open_inputs.index(name)] += slope
+            slopes = mix @ table.slopes
+            weights[places.outputs] += slopes[places.decided]
+            open_slopes[places.open_inputs] += slopes[~places.decided]
         slopes = part.input_worth(part.worth(prices, weights))
         return intercept, np.concatenate([slopes, open_slopes])
 
@@ -173,7 +182,7 @@ class NodeProgram:
             solver.addRow(-_INFINITY, limit, len(columns), columns, values)
         for position, table in enumerate(self.tables):
             self._row_start.append(solver.getNumRow())
-            self._add_table(count + position, table)
+            self._add_table(count + position, table, self._places[position])
 
     def _add_splits(self) -> None:
         part = self.part
@@ -183,9 +192,9 @@ class NodeProgram:
             values = np.append(-part.feed.values[entries], 1.0) * self._scale[columns]
             self._solver.addRow(-_INFINITY, 0.0, len(columns), columns, values)
 
-    def _add_table(self, column: int, table: CutTable) -> None:
+    def _add_table(self, column: int, table: CutTable, places: _Places) -> None:
         """Rows  v - slopes . flows <= intercept, in units of `_unit`."""
-        flows = self._flows(table.inputs)
+        flows = self._flows(places)
         coefficients = -(table.slopes @ flows) / self._unit
         for intercept, row in zip(table.intercepts.tolist(), coefficients, strict=True):
             used = np.flatnonzero(row)
@@ -193,17 +202,20 @@ class NodeProgram:
             values = np.append(row[used], 1.0)
             self._solver.addRow(-_INFINITY, intercept / self._unit, len(columns), columns, values)
 
-    def _flows(self, names: Sequence[str]) -> Floats:
-        """Each named flow as a combination of the program's variables."""
+    def _places_of(self, table: CutTable) -> _Places:
+        decided = np.array([name in self._outputs for name in table.inputs], dtype=bool)
+        outputs = [self._outputs[name] for name in table.inputs if name in self._outputs]
+        others = [self.open_inputs.index(n) for n in table.inputs if n not in self._outputs]
+        return _Places(decided, np.array(outputs, dtype=np.intp), np.array(others, dtype=np.intp))
+
+    def _flows(self, places: _Places) -> Floats:
+        """Each input of a table as a combination of the program's variables."""
         count = len(self.part.locations)
-        total = count + len(self.tables) + len(self.open_inputs)
-        flows = np.zeros((len(names), total))
+        first_open = count + len(self.tables)
+        flows = np.zeros((len(places.decided), first_open + len(self.open_inputs)))
         delivered = self.part.delivered.dense
-        for index, name in enumerate(names):
-            if name in self._outputs:
-                flows[index, :count] = delivered[self._outputs[name]] * self._scale
-            else:
-                flows[index, count + len(self.tables) + self.open_inputs.index(name)] = 1.0
+        flows[places.decided, :count] = delivered[places.outputs] * self._scale
+        flows[np.flatnonzero(~places.decided), first_open + places.open_inputs] = 1.0
         return flows
 
 

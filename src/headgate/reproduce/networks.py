@@ -101,15 +101,16 @@ def inputs(count: int) -> Network:
 def fan_out(k: int) -> Network:
     """Figure 13: one server, one shared operator, 2^k branches behind it.
 
-    The paper gives no costs. Here the shared operator costs 1 ms and branch j costs
-    j ms (j = 1 .. 2^k), so that every branch has a quality/load ratio of its own.
+    The paper gives no costs. Here the shared operator costs 0.5 ms and branch j costs
+    j ms (j = 1 .. 2^k): every branch has a quality/load ratio of its own, and the
+    dearest branch is a better place to drop than the input.
     """
     if k < 0:
         raise UsageError(f"the fan-out is 2^k with k of at least 0, not {k}")
     b = NetworkBuilder(f"fanout{2**k}")
     node = b.node("server")
     stream = b.stream("r", rate_per_second=1000.0)
-    shared = b.delay("shared", stream, node, cost_seconds=1e-3, selectivity=1.0)
+    shared = b.delay("shared", stream, node, cost_seconds=5e-4, selectivity=1.0)
     for j in range(1, 2**k + 1):
         branch = b.delay(f"branch{j}", shared, node, cost_seconds=j * 1e-3, selectivity=1.0)
         b.query(f"branch{j}.out", branch)
