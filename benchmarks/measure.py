@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import platform
 import sys
 import time
@@ -118,8 +119,6 @@ def _timing(seconds: Sequence[float]) -> Timing:
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

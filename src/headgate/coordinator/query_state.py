@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from headgate.control import (
     KeepDecision,
@@ -29,7 +28,7 @@ class QueryState:
         self.settings = settings
         self._controller = _controller(settings)
         self._answers: OrderedDict[int, Sequence[Decision]] = OrderedDict()
-        self._measured: PeriodMeasurement | None = None
+        self._finished: tuple[BatchCompleted, int, int] | None = None  # with offered and kept
         self._last_completed = -1
         self._responses: list[float] = []
         self._seconds_per_tuple: float | None = None
@@ -73,13 +72,25 @@ class QueryState:
         if self._controller is None:
             return None
         waiting = sum(event.waiting.values()) if event.waiting else None
-        measured = self._measured
-        if measured is None:
+        if self._finished is None:
             blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
             return self._controller.decide(blank)
-        self._measured = None
+        (batch, offered, kept), self._finished = self._finished, None
         return self._controller.decide(
-            replace(measured, waiting_tuples=waiting, waiting_age_seconds=event.waiting_age_seconds)
+            PeriodMeasurement(
+                batch.time_seconds,
+                batch.duration_seconds,
+                offered,
+                kept,
+                batch.busy_seconds,
+                waiting,
+                batch.processed_tuples,
+                batch.arrival_rate_per_second,
+                event.waiting_age_seconds,
+                batch.scheduling_delay_seconds,
+                batch.latency_mean_seconds,
+                batch.latency_percentiles_seconds,
+            )
         )
 
     def complete(self, event: BatchCompleted) -> None:
@@ -93,20 +104,7 @@ class QueryState:
             self._responses.append(event.latency_mean_seconds)
             del self._responses[:-_REMEMBER_BATCHES]
         self._learn_load(event, offered, kept)
-        self._measured = PeriodMeasurement(
-            event.time_seconds,
-            event.duration_seconds,
-            offered,
-            kept,
-            event.busy_seconds,
-            None,
-            event.processed_tuples,
-            event.arrival_rate_per_second,
-            None,
-            event.scheduling_delay_seconds,
-            event.latency_mean_seconds,
-            event.latency_percentiles_seconds,
-        )
+        self._finished = (event, offered, kept)
 
     @property
     def load(self) -> float:
