@@ -14,9 +14,9 @@ from benchmarks.large_network import large_network
 from benchmarks.measure import compare, percentiles_ms, time_of
 from headgate.network import Network
 from headgate.planning import DfitPlanner, ExactPlanner, SolverPlanner, SolverSettings, compile_flow
-from headgate.planning.cuts import chain_table
-from headgate.planning.fit import FitPlanner, FitSettings
+from headgate.planning.cut_tables.cuts import chain_table
 from headgate.planning.flow_model import Floats
+from headgate.planning.sampled_tables.fit import FitPlanner, FitSettings
 from headgate.reproduce.networks import figure9, inputs
 from headgate.reproduce.plan_generation import paper_box
 

@@ -25,7 +25,7 @@ from headgate.coordinator import (
 )
 from headgate.errors import HeadgateError
 from headgate.network import OperatorStatistics
-from headgate.planning.table_messages import RatesReported, TableChanged
+from headgate.planning.cut_tables.table_messages import RatesReported, TableChanged
 from tests.planning.networks import TABLE_1
 
 QUERIES = {

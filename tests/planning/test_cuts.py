@@ -7,11 +7,11 @@ import pytest
 
 from headgate.errors import PlanningError
 from headgate.planning import CutTable, ExactPlanner, compile_flow
-from headgate.planning.corners import Corners
-from headgate.planning.cuts import chain_table, single_price_table
+from headgate.planning.cut_tables.corners import Corners
+from headgate.planning.cut_tables.cuts import chain_table, single_price_table
+from headgate.planning.cut_tables.node_program import NodeProgram
+from headgate.planning.cut_tables.value_table import TableSettings, value_table
 from headgate.planning.flow_model import FlowModel, compile_part
-from headgate.planning.node_program import NodeProgram
-from headgate.planning.value_table import TableSettings, value_table
 from tests.planning.networks import TABLE_1, chains, split
 from tests.random_networks import random_network
 

@@ -10,9 +10,9 @@ import pytest
 from headgate.errors import PlanningError
 from headgate.network import Network, NetworkBuilder, OperatorStatistics, Statistics
 from headgate.planning import DfitPlanner, DfitSettings, ExactPlanner
-from headgate.planning.table_messages import TableChanged
-from headgate.planning.table_node import TableNode, TableNodeSettings
-from headgate.planning.value_table import TableSettings
+from headgate.planning.cut_tables.table_messages import TableChanged
+from headgate.planning.cut_tables.table_node import TableNode, TableNodeSettings
+from headgate.planning.cut_tables.value_table import TableSettings
 from tests.planning.networks import TABLE_1, split
 from tests.random_networks import random_network
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.planning.region_quadtree import MAX_DEPTH, RegionQuadtree
+from headgate.planning.regions.region_quadtree import MAX_DEPTH, RegionQuadtree
 
 
 def grown(sides: int, seed: int, divisions: int = 30) -> RegionQuadtree:

@@ -12,7 +12,7 @@ import pytest
 from headgate.errors import PlanningError, StatisticsError
 from headgate.network import Network, NetworkBuilder
 from headgate.planning import ExactPlanner, Plan
-from headgate.planning.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
 from headgate.reproduce.networks import fan_out, figure9, inputs, split, table1
 
 

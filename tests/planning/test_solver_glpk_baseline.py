@@ -8,7 +8,7 @@ from benchmarks.glpk_quadtree import GlpkProgram, GlpkQuadtree
 
 from headgate.network import Network
 from headgate.planning import ExactPlanner, compile_flow
-from headgate.planning.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
 from headgate.reproduce.networks import fan_out, figure9, split, table1
 from tests.random_networks import random_network
 

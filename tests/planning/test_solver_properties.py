@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from headgate.network import Network
-from headgate.planning import ExactPlanner, Plan, optimal_pieces
-from headgate.planning.region_planner import RegionPlanner
-from headgate.planning.solver import SolverPlanner, SolverSettings
-from headgate.planning.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning import ExactPlanner, Plan
+from headgate.planning.regions import optimal_pieces
+from headgate.planning.regions.region_planner import RegionPlanner
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver_w import SolverWPlanner, SolverWSettings
 from tests.random_networks import random_network
 
 SEEDS = range(60)

@@ -9,9 +9,9 @@ import pytest
 
 from headgate.errors import PlanningError, StatisticsError
 from headgate.network import Network, NetworkBuilder
-from headgate.planning.solver import SolverPlanner, SolverSettings
-from headgate.planning.solver_w import SolverWPlanner, SolverWSettings
-from headgate.planning.workload import EmpiricalRates, ExponentialRates, Workload
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.regions.workload import EmpiricalRates, ExponentialRates, Workload
 from headgate.reproduce.networks import FIGURE9_COSTS_MS, figure9, table1
 
 BOX = {"r1": 100.0, "r2": 100.0}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from headgate.errors import StatisticsError
-from headgate.planning.region_quadtree import RegionQuadtree
-from headgate.planning.sample_counter import SampleCounter
-from headgate.planning.workload import EmpiricalRates, ExponentialRates, Workload
+from headgate.planning.regions.region_quadtree import RegionQuadtree
+from headgate.planning.regions.sample_counter import SampleCounter
+from headgate.planning.regions.workload import EmpiricalRates, ExponentialRates, Workload
 
 WORKLOADS: list[Workload] = [
     ExponentialRates((3.0, 40.0)),

@@ -18,6 +18,7 @@ from headgate.control import (
     ClassScheduler,
     HeadroomMonitor,
     HeadroomSettings,
+    ResponseState,
     redistribute,
 )
 from headgate.coordinator.settings import ClassSettings
@@ -74,7 +75,8 @@ class ClassLoop:
             decision = monitor.step(loads.get(name, ClassLoad(0.0)), responses.get(name))
             self.keep_fraction[name] = decision.keep_fraction
             self.usage[name] = decision.usage
-            self._usage_sums[name] += decision.usage
+            full = decision.response is not ResponseState.NORMAL
+            self._usage_sums[name] += max(1.0, decision.usage) if full else decision.usage
         self._cycles += 1
         every = self.settings.redistribute_every
         if every <= 0 or self._cycles % every:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headgate.coordinator.settings import Mode, QuerySettings
 from headgate.network import OperatorStatistics
-from headgate.planning.table_messages import RatesReported, TableChanged, TableWithdrawn
+from headgate.planning.cut_tables.table_messages import RatesReported, TableChanged, TableWithdrawn
 
 __all__ = [
     "BatchCompleted",

@@ -14,11 +14,16 @@ from headgate.coordinator.events import NeighbourMessage
 from headgate.errors import GuaranteesCollideError, PlanningError
 from headgate.network import Network, OperatorStatistics, Statistics
 from headgate.planning import ExactPlanner, compile_flow
-from headgate.planning.dfit import node_setup, nodes_in_order
+from headgate.planning.cut_tables.dfit import node_setup, nodes_in_order
+from headgate.planning.cut_tables.node_program import rates_for
+from headgate.planning.cut_tables.table_messages import (
+    Message,
+    NodeSetup,
+    RatesReported,
+    SetupChanged,
+)
+from headgate.planning.cut_tables.table_node import TableNode
 from headgate.planning.keep import keep_from
-from headgate.planning.node_program import rates_for
-from headgate.planning.table_messages import Message, NodeSetup, RatesReported, SetupChanged
-from headgate.planning.table_node import TableNode
 
 __all__ = ["CentralPlan", "NodePlan"]
 

@@ -8,6 +8,8 @@ from headgate.planning.flow_model import Floats, FlowModel
 
 __all__ = ["keep_from"]
 
+_WHOLE = 1e-9  # a gate that would drop less than this share drops nothing
+
 
 def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
     """Keep fractions that lead to the kept rates, with drops moved as far up as they go.
@@ -20,4 +22,5 @@ def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
         needed = np.maximum.reduceat(kept[level.fed] / level.gains, level.starts)
         kept[level.owners] = np.minimum(kept[level.owners], needed)
     offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
-    return np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)
+    keep = np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)
+    return np.where(keep > 1.0 - _WHOLE, 1.0, keep)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headgate.network import Network
-from headgate.planning.fit import FitPlanner, FitSettings
-from headgate.planning.solver import SolverPlanner, SolverSettings
-from headgate.planning.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.sampled_tables.fit import FitPlanner, FitSettings
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.figures import COLOURS
 from headgate.reproduce.networks import FIGURE9_COSTS_MS, figure9

@@ -19,8 +19,8 @@ from headgate.errors import UsageError
 from headgate.network import Network
 from headgate.planning import compile_flow
 from headgate.planning.flow_model import Floats
-from headgate.planning.solver_w import SolverWPlanner, SolverWSettings
-from headgate.planning.workload import EmpiricalRates, Workload
+from headgate.planning.regions.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.regions.workload import EmpiricalRates, Workload
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.figures import COLOURS
 from headgate.reproduce.networks import FIGURE9_COSTS_MS, figure9, two_servers

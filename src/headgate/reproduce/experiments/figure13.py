@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headgate.planning.fit import FitPlanner, FitSettings
-from headgate.planning.solver import SolverPlanner, SolverSettings
+from headgate.planning.regions.solver import SolverPlanner, SolverSettings
+from headgate.planning.sampled_tables.fit import FitPlanner, FitSettings
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.figures import COLOURS
 from headgate.reproduce.networks import fan_out

@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from headgate.errors import PlanningError
-from headgate.planning.fit import FitPlanner, FitSettings
-from headgate.planning.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.regions.solver_w import SolverWPlanner, SolverWSettings
+from headgate.planning.sampled_tables.fit import FitPlanner, FitSettings
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.figures import COLOURS
 from headgate.reproduce.networks import inputs

@@ -1,6 +1,6 @@
 """One node of the distributed planner: messages in, messages out, decisions of its own.
 
-See `headgate.planning.dfit` for the whole. A node knows its own part of the network,
+See `headgate.planning.cut_tables.dfit` for the whole. A node knows its own part of the network,
 the tables that were sent to it, and the rates that it measures or is told.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headgate.planning.cuts import CutTable
-from headgate.planning.node_program import NodeDecision, NodeProgram, rates_for
-from headgate.planning.table_messages import (
+from headgate.planning.cut_tables.cuts import CutTable
+from headgate.planning.cut_tables.node_program import NodeDecision, NodeProgram, rates_for
+from headgate.planning.cut_tables.table_messages import (
     Message,
     NodeSetup,
     Owner,
@@ -24,7 +24,7 @@ from headgate.planning.table_messages import (
     TableWithdrawn,
     matched_rows,
 )
-from headgate.planning.value_table import TableSettings, value_table
+from headgate.planning.cut_tables.value_table import TableSettings, value_table
 
 __all__ = ["TableNode", "TableNodeSettings"]
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from headgate.errors import StatisticsError
 from headgate.planning.flow_model import Floats
-from headgate.planning.sample_counter import SampleCounter
+from headgate.planning.regions.sample_counter import SampleCounter
 
 __all__ = ["EmpiricalRates", "ExponentialRates", "Workload"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from headgate.errors import PlanningError
 from headgate.network import Network, Statistics
 from headgate.planning.flow_model import Floats
-from headgate.planning.region_planner import RegionPlanner, RegionSettings, Stop
-from headgate.planning.region_quadtree import Ids
+from headgate.planning.regions.region_planner import RegionPlanner, RegionSettings, Stop
+from headgate.planning.regions.region_quadtree import Ids
 
 __all__ = ["SolverPlanner", "SolverSettings"]
 

@@ -24,9 +24,9 @@ import numpy as np
 from headgate.errors import PlanningError, StatisticsError
 from headgate.network import Network, Statistics, check_rates
 from headgate.planning.flow_model import Floats
-from headgate.planning.region_planner import RegionPlanner, RegionSettings, Stop
-from headgate.planning.region_quadtree import Ids
-from headgate.planning.workload import ExponentialRates, Workload
+from headgate.planning.regions.region_planner import RegionPlanner, RegionSettings, Stop
+from headgate.planning.regions.region_quadtree import Ids
+from headgate.planning.regions.workload import ExponentialRates, Workload
 
 __all__ = ["SolverWPlanner", "SolverWSettings"]
 

@@ -1,7 +1,7 @@
 """One node's linear program, with its children's tables in place of its children.
 
 The node chooses what to keep at its own drop locations. Behind the arcs that leave
-it stand its children's tables (see `headgate.planning.cuts`): one variable a table,
+it stand its children's tables (see `headgate.planning.cut_tables.cuts`): one variable a table,
 bounded by every row. Inputs of a table that this node does not decide about (a
 child's own streams, or arcs from another parent of the child) are *open*: given
 numbers, like the node's own input rates.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.errors import PlanningError
-from headgate.planning.cuts import CutTable
+from headgate.planning.cut_tables.cuts import CutTable
 from headgate.planning.flow_model import Floats, FlowModel
 from headgate.planning.linear_program import closed_locations, quiet_solver, solve
 
@@ -85,15 +85,36 @@ class NodeProgram:
         reward = self._reward()
         solution = self._run(-reward)
         best, duals = np.asarray(solution.col_value), np.asarray(solution.row_dual)
-        values = self._spare(best, reward) if sparing else best
+        whole = self._everything(rates) if sparing else None
+        values = self._spare(best, reward) if sparing and whole is None else best
         intercept, slopes = self._row(duals)
         score = float(reward @ best) * self._unit
-        return NodeDecision(np.maximum(values[:count], 0.0) * self._scale, score, intercept, slopes)
+        kept = np.maximum(values[:count], 0.0) * self._scale if whole is None else whole
+        return NodeDecision(kept, score, intercept, slopes)
 
     def row_at(self, rates: Floats) -> tuple[float, float, Floats]:
         """The best score at these rates, and the row of the table that is exact there."""
         decision = self.decide(rates)
         return decision.score, decision.intercept, decision.slopes
+
+    def _everything(self, rates: Floats) -> Floats | None:
+        """All that is offered, if it fits here and no table asks for less.
+
+        The rows without an intercept are a table at price 0: as long as one of them is
+        the smallest, nothing behind it is full.
+        """
+        flow = self.part.unshed(rates[: len(self.part.inputs)])
+        if not self.part.is_feasible(flow, tolerance=0.0):
+            return None
+        given = rates[len(self.part.inputs) :]
+        for table, places in zip(self.tables, self._places, strict=True):
+            arriving = np.zeros(len(table.inputs))
+            arriving[places.decided] = flow.delivered[places.outputs]
+            arriving[~places.decided] = given[places.open_inputs]
+            free = table.slopes[table.intercepts <= 0.0] @ arriving
+            if not len(free) or np.max(free) > table.value(arriving) * (1.0 + 1e-9):
+                return None
+        return flow.kept
 
     def _reward(self) -> Floats:
         part = self.part

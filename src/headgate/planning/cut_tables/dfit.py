@@ -39,12 +39,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headgate.network import Network, Statistics
+from headgate.planning.cut_tables.node_program import rates_for
+from headgate.planning.cut_tables.table_messages import (
+    Message,
+    NodeSetup,
+    RatesReported,
+    SetupChanged,
+)
+from headgate.planning.cut_tables.table_node import TableNode, TableNodeSettings
 from headgate.planning.flow_model import Floats, FlowModel, compile_flow, compile_part
 from headgate.planning.keep import keep_from
-from headgate.planning.node_program import rates_for
 from headgate.planning.plan import Plan, plan_from
-from headgate.planning.table_messages import Message, NodeSetup, RatesReported, SetupChanged
-from headgate.planning.table_node import TableNode, TableNodeSettings
 
 __all__ = ["DfitPlanner", "DfitSettings", "node_setup", "nodes_in_order"]
 

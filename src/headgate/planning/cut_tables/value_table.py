@@ -13,7 +13,7 @@ Three ways, the first that applies is taken:
 
 Beyond `max_dimensions` inputs the corners are too many to visit. Then rows are made
 at a few chosen rates only, and the bound is infinite until a decision is taken:
-a decision at given rates always knows its own gap (see `headgate.planning.dfit`).
+a decision at given rates always knows its own gap (see `headgate.planning.cut_tables.dfit`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.planning.corners import Corners
-from headgate.planning.cuts import CutTable, chain_table, count_chain_systems, single_price_table
+from headgate.planning.cut_tables.corners import Corners
+from headgate.planning.cut_tables.cuts import (
+    CutTable,
+    chain_table,
+    count_chain_systems,
+    single_price_table,
+)
+from headgate.planning.cut_tables.node_program import NodeProgram
 from headgate.planning.flow_model import Floats
-from headgate.planning.node_program import NodeProgram
 
 __all__ = ["TableSettings", "value_table"]
 

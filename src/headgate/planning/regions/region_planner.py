@@ -39,11 +39,11 @@ from headgate.errors import PlanningError, StatisticsError
 from headgate.network import Network, Statistics
 from headgate.planning.flow_model import Floats, FlowModel, compile_flow
 from headgate.planning.keep import keep_from
-from headgate.planning.optimal_pieces import OptimalPieces
 from headgate.planning.plan import Objective, Plan, plan_from
-from headgate.planning.region_quadtree import Ids, RegionQuadtree
+from headgate.planning.regions.optimal_pieces import OptimalPieces
+from headgate.planning.regions.region_quadtree import Ids, RegionQuadtree
+from headgate.planning.regions.workload import Workload
 from headgate.planning.useful_flow import Bools, useful_flow
-from headgate.planning.workload import Workload
 
 __all__ = ["RegionPlanner", "RegionSettings", "Stop"]
 

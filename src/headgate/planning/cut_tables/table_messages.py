@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.errors import PlanningError
-from headgate.planning.cuts import CutTable
+from headgate.planning.cut_tables.cuts import CutTable
 from headgate.planning.flow_model import FlowModel
 
 __all__ = [

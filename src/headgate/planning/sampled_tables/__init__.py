@@ -1,0 +1,1 @@
+"""The papers' feasible input tables: sampled points, merged upstream (2007, section 6)."""
