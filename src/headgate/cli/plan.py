@@ -13,6 +13,7 @@ from headgate.cli.plan_tables import plan_view
 from headgate.cli.planners import DEFAULT_PLANNER, complete_planner, make_planner, planner_classes
 from headgate.cli.rates import parse_fraction, parse_rates, rates_at_scale
 from headgate.cli.terminal import errors, output, print_json
+from headgate.cli.trace_file import read_trace
 from headgate.errors import UsageError
 from headgate.network import load_network
 from headgate.planning import Objective
@@ -56,6 +57,14 @@ def plan(
         str | None,
         typer.Option(metavar="SHARE", help="The same, expected over the usual rates."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Observed rates that solver-w weighs its errors by: a column for each stream, "
+            "or one column that is the shape for all.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     map_file: Annotated[
         Path | None,
@@ -79,7 +88,10 @@ def plan(
     wanted = rates_at_scale(network, parse_rates(rates or [], network), scale)
     errors_wanted = {"max_error": max_error, "max_expected_error": max_expected_error}
     with errors().status("planning"):
-        chosen = make_planner(planner, network, _options(objective, errors_wanted))
+        options = _options(objective, errors_wanted)
+        if trace is not None:
+            options["workload"] = read_trace(trace, network)
+        chosen = make_planner(planner, network, options)
         result = chosen.plan(wanted)
     if as_json:
         print_json(result.to_dict())

@@ -22,6 +22,7 @@ from headgate.planning import Planner
 __all__ = ["complete_planner", "make_planner", "planner_classes", "summary_of"]
 
 DEFAULT_PLANNER = "exact"
+_FLAGS = {"workload": "trace"}  # where the option has another name than the field
 
 
 def planner_classes() -> dict[str, type[Any]]:
@@ -85,6 +86,10 @@ def _fields(settings_class: type[Any] | None) -> set[str]:
 
 def _not_supported(name: str, option: str, value: object, classes: Mapping[str, type[Any]]) -> str:
     able = [other for other, c in classes.items() if option in _fields(_settings_class(c))]
-    flag = "--" + option.replace("_", "-") + (f" {value}" if isinstance(value, str) else "")
+    flag = (
+        "--"
+        + _FLAGS.get(option, option.replace("_", "-"))
+        + (f" {value}" if isinstance(value, str) else "")
+    )
     remedy = f"use --planner {' or '.join(able)}" if able else "no planner has it; leave it out"
     return f"the planner {name!r} has no {flag}; {remedy}"
