@@ -18,7 +18,6 @@ from headgate.control import (
     ClassScheduler,
     HeadroomMonitor,
     HeadroomSettings,
-    ResponseState,
     redistribute,
 )
 from headgate.coordinator.settings import ClassSettings
@@ -27,6 +26,10 @@ from headgate.errors import UsageError
 __all__ = ["ClassLoop"]
 
 _DELAY_SECONDS = 1.0
+_QUEUE_FROM = 0.1
+"""A response longer than this share of the delay target comes from a queue."""
+_LATE_USAGE = 1.05
+"""Least usage that a class with a queue reports: it needs its reserve of 5 % again."""
 
 
 class ClassLoop:
@@ -75,13 +78,21 @@ class ClassLoop:
             decision = monitor.step(loads.get(name, ClassLoad(0.0)), responses.get(name))
             self.keep_fraction[name] = decision.keep_fraction
             self.usage[name] = decision.usage
-            full = decision.response is not ResponseState.NORMAL
-            self._usage_sums[name] += max(1.0, decision.usage) if full else decision.usage
+            late = self._is_late(name, responses.get(name))
+            self._usage_sums[name] += max(_LATE_USAGE, decision.usage) if late else decision.usage
         self._cycles += 1
         every = self.settings.redistribute_every
         if every <= 0 or self._cycles % every:
             return None
         return self._redistribute(every)
+
+    def _is_late(self, name: str, response_seconds: float | None) -> bool:
+        """A class with a queue has nothing to lend and something to catch up, whatever the
+        estimate of its headroom says: equation 2 leaves that estimate too high when a class
+        lived on quota that others did not use and now do, and ALoMa lowers it only when the
+        response is past its target."""
+        target = self.settings.delay_targets_seconds.get(name, _DELAY_SECONDS)
+        return response_seconds is not None and response_seconds > _QUEUE_FROM * target
 
     def _redistribute(self, cycles: int) -> dict[str, float] | None:
         """Lend and give back, from the mean usage since the last time."""

@@ -264,21 +264,26 @@ class Coordinator:
         return decisions + self._standing(before) + self._plan_problem()
 
     def _standing(self, before: Mapping[str, float]) -> list[Decision]:
-        """Planned fractions of gates, where they changed: they stand until the next plan."""
+        """Planned fractions of gates, where they changed: they stand until the next plan.
+
+        A gate that no query calls its own (on the way to another node, or in front of
+        several queries) is decided by the plan alone and named without a query.
+        """
         plan = {} if self._plan is None else self._plan.keep_fraction
+        owners = {
+            gate: (name, state.settings)
+            for name, state in self._queries.items()
+            for gate in state.settings.gates
+        }
         decisions: list[Decision] = []
-        for name, state in self._queries.items():
-            for gate in state.settings.gates:
-                if gate in plan and abs(plan[gate] - before.get(gate, 1.0)) > 1e-9:
-                    why, keep = composed_keep(
-                        plan[gate],
-                        None,
-                        self._class_limit(state.settings),
-                        state.settings.keep_at_least,
-                        self.mode,
-                        "",
-                    )
-                    decisions.append(SetKeepFraction(name, None, gate, keep, why))
+        for gate, planned in plan.items():
+            if abs(planned - before.get(gate, 1.0)) <= 1e-9:
+                continue
+            name, settings = owners.get(gate, ("", None))
+            limit = None if settings is None else self._class_limit(settings)
+            least = 0.0 if settings is None else settings.keep_at_least
+            why, keep = composed_keep(planned, None, limit, least, self.mode, "")
+            decisions.append(SetKeepFraction(name, None, gate, keep, why))
         return decisions
 
     def _plan_problem(self) -> list[Decision]:
@@ -311,7 +316,7 @@ def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
         return None
     if settings.node is None:
         return CentralPlan(settings.network, settings.replan_above)
-    return NodePlan(settings.network, settings.node, settings.replan_above)
+    return NodePlan(settings.network, settings.node, settings)
 
 
 def _unknown(query: str) -> RaiseAlarm:

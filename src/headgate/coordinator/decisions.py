@@ -50,7 +50,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class SetKeepFraction:
-    """Keep this share at a gate. `batch` None means from now on, until told otherwise."""
+    """Keep this share at a gate. `batch` None means from now on, until told otherwise.
+
+    `query` is empty for a gate that belongs to no single query.
+    """
 
     query: str
     batch: int | None

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from headgate.coordinator.events import NeighbourMessage
+from headgate.coordinator.settings import CoordinatorSettings
 from headgate.errors import GuaranteesCollideError, PlanningError
 from headgate.network import Network, OperatorStatistics, Statistics
-from headgate.planning import ExactPlanner, compile_flow
-from headgate.planning.cut_tables.dfit import node_setup, nodes_in_order
+from headgate.planning import ExactPlanner
+from headgate.planning.cut_tables.dfit import expected_rates, node_setup, nodes_in_order
 from headgate.planning.cut_tables.node_program import rates_for
 from headgate.planning.cut_tables.table_messages import (
     Message,
@@ -76,13 +77,14 @@ class CentralPlan:
 class NodePlan:
     """The decisions of one node of the distributed planner."""
 
-    def __init__(self, network: Network, node: str, replan_above: float) -> None:
+    def __init__(self, network: Network, node: str, settings: CoordinatorSettings) -> None:
         self.keep_fraction: dict[str, float] = {}
         self.problem: str | None = None
         self._network, self._name = network, node
-        self._replan_above = replan_above
+        self._replan_above = settings.replan_above
+        self._expected = settings.expected_rates_per_second
         self._operators: dict[str, OperatorStatistics] = {}
-        self._node = TableNode(self._setup())
+        self._node = TableNode(self._setup(), settings.tables)
         self._rates: dict[str, float] = {}
 
     def observe(
@@ -129,13 +131,11 @@ class NodePlan:
         return named
 
     def _setup(self) -> NodeSetup:
-        statistics = Statistics(self._operators)
-        order = nodes_in_order(self._network)
-        model = compile_flow(self._network, statistics, gates_between_nodes=True)
-        usual = np.array([s.rate_per_second or 1.0 for s in self._network.streams])
-        offered = model.unshed(usual * _EXPECTED_LOAD).offered
-        expected = dict(zip((a.name for a in model.locations), offered.tolist(), strict=True))
-        return node_setup(self._network, statistics, self._name, order, expected)
+        network, statistics = self._network, Statistics(self._operators)
+        expected = self._expected
+        if expected is None:
+            expected = expected_rates(network, statistics, _EXPECTED_LOAD)
+        return node_setup(network, statistics, self._name, nodes_in_order(network), expected)
 
 
 def _travelling(messages: Sequence[Message]) -> list[NeighbourMessage]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from headgate.errors import UsageError
 from headgate.network import Network
+from headgate.planning.cut_tables.table_node import TableNodeSettings
 
 __all__ = ["ClassSettings", "CoordinatorSettings", "Mode", "QuerySettings"]
 
@@ -87,6 +88,9 @@ class CoordinatorSettings:
     node:        the node of the network that this coordinator runs on; None plans for all.
     classes:     turns and shares by priority.
     replan_above: relative change of a rate that makes the plan be computed again.
+    tables:      how a node's tables are made and when they are sent again.
+    expected_rates_per_second: the largest rate to prepare tables for, by arc; None means
+                 ten times what the described rates lead to.
     """
 
     queries: Mapping[str, QuerySettings] = field(default_factory=dict)
@@ -95,3 +99,5 @@ class CoordinatorSettings:
     node: str | None = None
     classes: ClassSettings | None = None
     replan_above: float = 0.01
+    tables: TableNodeSettings = field(default_factory=TableNodeSettings)
+    expected_rates_per_second: Mapping[str, float] | None = None

@@ -51,7 +51,7 @@ from headgate.planning.flow_model import Floats, FlowModel, compile_flow, compil
 from headgate.planning.keep import keep_from
 from headgate.planning.plan import Plan, plan_from
 
-__all__ = ["DfitPlanner", "DfitSettings", "node_setup", "nodes_in_order"]
+__all__ = ["DfitPlanner", "DfitSettings", "expected_rates", "node_setup", "nodes_in_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +97,18 @@ class DfitPlanner:
         self._network = network
         self._location = {arc: index for index, arc in enumerate(self.model.locations)}
         self._order = nodes_in_order(network)
-        expected = self._expected()
+        expected = expected_rates(network, statistics, self.settings.expected_load)
         for name in [n for n in self.nodes if n not in self._order]:
             self._deliver(self.nodes[name].stop())
             del self.nodes[name]
-        for name in reversed(self._order):
-            setup = node_setup(network, statistics, name, self._order, expected)
+        setups = {
+            name: node_setup(network, statistics, name, self._order, expected)
+            for name in reversed(self._order)
+        }
+        for name, setup in setups.items():
             if name not in self.nodes:
                 self.nodes[name] = TableNode(setup, self.settings.node)
-        for name in reversed(self._order):
-            setup = node_setup(network, statistics, name, self._order, expected)
+        for name, setup in setups.items():
             node = self.nodes[name]
             if not node.started:
                 self._deliver(node.start())
@@ -172,12 +174,6 @@ class DfitPlanner:
             if arc.source in self._network.stream_by_name and arc.target in weights
         )
 
-    def _expected(self) -> dict[str, float]:
-        """The largest rate to prepare for on every arc that enters a node."""
-        usual = np.array([s.rate_per_second or 1.0 for s in self._network.streams])
-        flow = self.model.unshed(usual * self.settings.expected_load)
-        return dict(zip((a.name for a in self.model.locations), flow.offered.tolist(), strict=True))
-
     def _deliver(self, messages: list[Message]) -> None:
         waiting = deque(messages)
         while waiting:
@@ -186,6 +182,16 @@ class DfitPlanner:
                 self.messages_sent += 1
                 self.bytes_sent += message.size_bytes
             waiting.extend(self.nodes[message.receiver].handle(message))
+
+
+def expected_rates(
+    network: Network, statistics: Statistics | None, times_usual: float
+) -> dict[str, float]:
+    """The largest rate to prepare for on every arc that enters a node, tuples per second."""
+    model = compile_flow(network, statistics, gates_between_nodes=True)
+    usual = np.array([s.rate_per_second or 1.0 for s in network.streams])
+    offered = model.unshed(usual * times_usual).offered
+    return dict(zip((arc.name for arc in model.locations), offered.tolist(), strict=True))
 
 
 def nodes_in_order(network: Network) -> list[str]:

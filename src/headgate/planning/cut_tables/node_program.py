@@ -4,7 +4,8 @@ The node chooses what to keep at its own drop locations. Behind the arcs that le
 it stand its children's tables (see `headgate.planning.cut_tables.cuts`): one variable a table,
 bounded by every row. Inputs of a table that this node does not decide about (a
 child's own streams, or arcs from another parent of the child) are *open*: given
-numbers, like the node's own input rates.
+numbers, like the node's own input rates. An arc that no table speaks of yet counts as
+much as the best result of the node.
 
 The answer at given rates is exact for the tables it was given; its prices make a
 new row of the node's own table.
@@ -65,6 +66,7 @@ class NodeProgram:
         named = {name for table in tables for name in table.inputs}
         self.open_inputs = tuple(sorted(named - set(outputs) - set(part.inputs)))
         self.inputs = (*part.inputs, *self.open_inputs)
+        self._weights = _weights(part, named)
         self._outputs = outputs
         self._places = [self._places_of(table) for table in self.tables]
         self._scale = _natural_scale(part)
@@ -118,7 +120,7 @@ class NodeProgram:
 
     def _reward(self) -> Floats:
         part = self.part
-        own = part.delivered.transposed_times(part.weights) * self._scale / self._unit
+        own = part.delivered.transposed_times(self._weights) * self._scale / self._unit
         others = len(self.tables) + len(self.open_inputs)
         reward = np.concatenate([own, np.zeros(others)])
         reward[len(own) : len(own) + len(self.tables)] = 1.0
@@ -169,7 +171,7 @@ class NodeProgram:
         prices = np.maximum(-row_dual[splits : splits + len(part.constraints)], 0.0)
         prices *= self._unit * self._row_scale
         intercept = float(part.capacities @ prices)
-        weights = part.weights.copy()
+        weights = self._weights.copy()
         open_slopes = np.zeros(len(self.open_inputs))
         for table, start, places in zip(self.tables, self._row_start, self._places, strict=True):
             mix = np.maximum(-row_dual[start : start + table.rows], 0.0)
@@ -185,7 +187,7 @@ class NodeProgram:
     def _build(self) -> None:
         part, count = self.part, len(self.part.locations)
         tops = [float(np.max(t.intercepts, initial=0.0)) for t in self.tables]
-        own = part.delivered.transposed_times(part.weights) * self._scale
+        own = part.delivered.transposed_times(self._weights) * self._scale
         self._unit = max([float(np.max(own, initial=0.0)), *tops]) or 1.0
         self._row_scale = 1.0 / np.where(part.capacities > 0.0, part.capacities, 1.0)
         solver = self._solver
@@ -238,6 +240,20 @@ class NodeProgram:
         flows[places.decided, :count] = delivered[places.outputs] * self._scale
         flows[np.flatnonzero(~places.decided), first_open + places.open_inputs] = 1.0
         return flows
+
+
+def _weights(part: FlowModel, told: set[str]) -> Floats:
+    """What a tuple at each output is worth by itself.
+
+    An arc whose worth no table has told yet counts as much as the best result of the
+    node: until a child has spoken it is not starved, and sheds for itself.
+    """
+    weights = part.weights.copy()
+    best = float(np.max(weights, initial=0.0)) or 1.0
+    for index, name in enumerate(part.outputs):
+        if "->" in name and name not in told:
+            weights[index] = best
+    return weights
 
 
 def rates_for(inputs: Sequence[str], rates: Mapping[str, float]) -> Floats:
