@@ -97,7 +97,14 @@ class TestMonitor:
         )
         assert decision.action is HeadroomAction.RAISE
         assert decision.headroom == pytest.approx(1.04)
-        assert decision.shed_fraction == pytest.approx(0.11 / 1.15)
+        assert decision.shed_fraction == 0.0  # the monitors disagree: there is no ground to drop
+
+    def test_shedding_neither_begins_nor_grows_while_the_response_is_short(self) -> None:
+        monitor = HeadroomMonitor(HeadroomSettings(initial_headroom=0.5))
+        assert monitor.step(ClassLoad(1.0), 0.39).shed_fraction == 0.0  # rising, but below 0.4 s
+        assert monitor.step(ClassLoad(1.0), 0.45).shed_fraction == pytest.approx(0.5)
+        assert monitor.step(ClassLoad(2.0), 0.3).shed_fraction == pytest.approx(0.5)  # not 0.75
+        assert monitor.step(ClassLoad(2.0), None).shed_fraction > 0.7  # nothing seen: by the load
 
     def test_load_fits_and_response_too_long_lowers_it(self) -> None:
         monitor = HeadroomMonitor(HeadroomSettings(initial_headroom=1.0))

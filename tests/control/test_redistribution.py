@@ -45,6 +45,28 @@ def test_a_lender_in_need_gets_its_original_back_from_the_lowest_borrower() -> N
     assert result.portions == pytest.approx({"one": 0.6, "two": 0.3, "three": 0.1})
 
 
+def test_borrowed_capacity_is_called_back_for_a_higher_priority() -> None:
+    result = redistribute(
+        [
+            report("one", 6, 1.0, 0.47, 0.6),  # lent 0.13 and needs no more
+            report("two", 3, 1.2, 0.30, 0.3),  # lacks 0.06 at its original portion
+            report("three", 1, 1.0, 0.23, 0.1),  # borrowed 0.13 and uses it
+        ]
+    )
+    assert result.portions == pytest.approx({"one": 0.47, "two": 0.36, "three": 0.17})
+
+
+def test_a_lower_priority_is_not_paid_with_what_a_higher_one_borrowed() -> None:
+    result = redistribute(
+        [
+            report("one", 6, 1.0, 0.47, 0.6),
+            report("two", 3, 1.0, 0.43, 0.3),
+            report("three", 1, 2.0, 0.10, 0.1),  # has its original portion
+        ]
+    )
+    assert not result.moved()
+
+
 def test_what_nobody_needs_goes_back() -> None:
     result = redistribute(
         [

@@ -49,7 +49,10 @@ LATENCY_CONTROLLERS: Mapping[str, ControllerKind] = MappingProxyType(
 
 
 def build_controller(name: str, settings: Mapping[str, Any] | None = None) -> LatencyController:
-    """A fresh controller. Unknown names and settings raise UsageError with what exists."""
+    """A fresh controller. Unknown names and settings raise UsageError with what exists.
+
+    Every kind takes a latency target; a baseline that looks at no latency ignores it.
+    """
     kind = LATENCY_CONTROLLERS.get(name)
     if kind is None:
         raise UsageError(
@@ -57,6 +60,8 @@ def build_controller(name: str, settings: Mapping[str, Any] | None = None) -> La
         )
     given = dict(settings or {})
     known = set(getattr(kind.settings, "__dataclass_fields__", {}))
+    if "latency_target_seconds" not in known:
+        given.pop("latency_target_seconds", None)
     unknown = sorted(set(given) - known)
     if unknown:
         has = ", ".join(sorted(known)) or "none"

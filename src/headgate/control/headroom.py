@@ -29,13 +29,17 @@ Where the paper is silent:
   waits that long. The response is only watched between `normal_below` of the target and
   the target, while it is too long but falling (the last move works), and while it is
   normal but rising (the capacity is already exceeded).
+- While the response is below `normal_below` of the target, no more is shed than before:
+  the two monitors do not agree that there is too much. Shedding that is under way goes
+  on, less and less. A class without any response sheds by its load alone.
 
 One instance for each class makes the load manager follow the scheduler's priorities
 (section IV-B). One instance for all classes together is the paper's "one common load
 shedder", the baseline of Table I.
 
 Guarantees: nothing is shed while the load is at most the capacity; shedding stops in
-the first cycle in which the load fits. Non-guarantees: the response time stays near
+the first cycle in which the load fits; it neither begins nor grows while the response
+is short. Non-guarantees: the response time stays near
 the target only as well as the costs behind the load are known. Cost: O(1).
 """
 
@@ -202,7 +206,10 @@ class HeadroomMonitor:
         ):
             action = HeadroomAction.LOWER
         action = self._move(action, total, admitted, response_seconds)
-        self._shed_fraction = self._shed(load, total)
+        shed = self._shed(load, total)
+        if self._is_short(response_seconds):
+            shed = min(shed, self._shed_fraction)  # the monitors disagree: drop no more than before
+        self._shed_fraction = shed
         return HeadroomDecision(
             self.headroom, self._shed_fraction, total / self.headroom, action, response
         )
@@ -212,6 +219,11 @@ class HeadroomMonitor:
         if not (quota_old > 0 and quota_new > 0):
             raise UsageError(f"quotas must be above 0, got {quota_new!r} and {quota_old!r}")
         self._set(self.headroom * quota_new / quota_old)
+
+    def _is_short(self, seconds: float | None) -> bool:
+        """A response was seen and is well below the target."""
+        limit = self.settings.normal_below * self.settings.delay_target_seconds
+        return seconds is not None and 0.0 <= seconds <= limit
 
     def _response(self, seconds: float | None) -> ResponseState:
         if seconds is None or not 0.0 <= seconds < math.inf:

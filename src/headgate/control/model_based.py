@@ -99,6 +99,7 @@ class ModelBasedSettings:
     costs: CostSettings = field(default_factory=CostSettings)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "service", ServiceKind(self.service))  # a journal has its name
         target = self.latency_target_seconds
         if not (math.isfinite(target) and target > 0):
             raise UsageError(f"latency_target_seconds must be above 0, got {target!r}")
@@ -167,21 +168,25 @@ class ModelBasedController:
 
     def learn(self, measurement: PeriodMeasurement) -> None:
         """Take in a finished period without deciding. `decide` does it by itself."""
+        self._learn(measurement.cleaned())
+
+    def decide(self, measurement: PeriodMeasurement) -> KeepDecision:
         measurement = measurement.cleaned()
+        self._learn(measurement)
+        return self._choose(measurement)
+
+    def choose(self, measurement: PeriodMeasurement) -> KeepDecision:
+        """Decide for what waits, with what has been learnt so far."""
+        return self._choose(measurement.cleaned())
+
+    def _learn(self, measurement: PeriodMeasurement) -> None:
         self._learn_rate(measurement)
         self._learn_bias(measurement)
         self._estimator.observe(
             measurement.offered_tuples, measurement.work_tuples, measurement.busy_seconds
         )
 
-    def decide(self, measurement: PeriodMeasurement) -> KeepDecision:
-        measurement = measurement.cleaned()
-        self.learn(measurement)
-        return self.choose(measurement)
-
-    def choose(self, measurement: PeriodMeasurement) -> KeepDecision:
-        """Decide for what waits, with what has been learnt so far."""
-        measurement = measurement.cleaned()
+    def _choose(self, measurement: PeriodMeasurement) -> KeepDecision:
         expected = measurement.expected_tuples()
         costs = self._estimator.costs
         if costs is None:

@@ -18,6 +18,9 @@ The reserve of 5 % of the original portion stays with the lender.
 
 Beyond the paper:
 
+- *Recall.* Borrowed capacity counts as supply for every class of higher priority than the
+  borrower. By the letter of criterion 2 only the supply of this moment does; then a class
+  that borrowed once keeps it while a higher one, at its original portion, must shed.
 - *Guaranteed minimum.* A class with `keep_at_least` g gets at least g times what it
   asks for, before priorities count. It is taken from the supply, then from borrowed
   capacity, then from other classes down to their own guarantee, lowest priority first.
@@ -141,20 +144,27 @@ def redistribute(reports: Sequence[ClassReport]) -> Redistribution:
 
 
 def _take_back(
-    ranked: Sequence[ClassReport], portions: dict[str, float], demands: Mapping[str, float]
+    ranked: Sequence[ClassReport], portions: dict[str, float], demands: dict[str, float]
 ) -> None:
-    """A class that lacks capacity and is below its original gets it back from borrowers."""
-    for r in ranked:
+    """A class that lacks capacity gets it from borrowers, those of the lowest priority first.
+
+    From any borrower up to its original portion; beyond that from borrowers of lower
+    priority only.
+    """
+    for rank, r in enumerate(ranked):
         name = r.query_class
-        owed = min(demands[name], max(0.0, r.original_portion - portions[name]))
-        for borrower in reversed(ranked):
-            if owed <= _DUST:
-                break
-            borrowed = portions[borrower.query_class] - borrower.original_portion
-            taken = min(owed, max(0.0, borrowed)) if borrower is not r else 0.0
+        for place in range(len(ranked) - 1, -1, -1):
+            borrower = ranked[place]
+            owed = demands[name]
+            if place < rank:
+                owed = min(owed, max(0.0, r.original_portion - portions[name]))
+            borrowed = max(0.0, portions[borrower.query_class] - borrower.original_portion)
+            if place == rank or owed <= _DUST or borrowed <= 0.0:
+                continue
+            taken = min(owed, borrowed)
             portions[borrower.query_class] -= taken
             portions[name] += taken
-            owed -= taken
+            demands[name] -= taken
 
 
 def _guarantee(ranked: Sequence[ClassReport], portions: dict[str, float]) -> bool:

@@ -26,7 +26,6 @@ from headgate.errors import UsageError
 __all__ = ["ClassLoop"]
 
 _DELAY_SECONDS = 1.0
-_QUEUE_FROM = 0.1
 """A response longer than this share of the delay target comes from a queue."""
 _LATE_USAGE = 1.05
 """Least usage that a class with a queue reports: it needs its reserve of 5 % again."""
@@ -92,7 +91,7 @@ class ClassLoop:
         lived on quota that others did not use and now do, and ALoMa lowers it only when the
         response is past its target."""
         target = self.settings.delay_targets_seconds.get(name, _DELAY_SECONDS)
-        return response_seconds is not None and response_seconds > _QUEUE_FROM * target
+        return response_seconds is not None and response_seconds > self.settings.late_above * target
 
     def _redistribute(self, cycles: int) -> dict[str, float] | None:
         """Lend and give back, from the mean usage since the last time."""

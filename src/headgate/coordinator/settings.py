@@ -68,6 +68,8 @@ class ClassSettings:
     grace_seconds:         how long a turn waits for the next batch of a class that has time
                            left. Without it a query that needs a moment to come back would
                            lose its turn to any other that happens to wait.
+    late_above:            a class whose response is above this share of its delay target has
+                           a queue: it does not lend. Raise it where a batch alone takes long.
     """
 
     priorities: Mapping[str, float]
@@ -78,6 +80,7 @@ class ClassSettings:
     keep_at_least: Mapping[str, float] = field(default_factory=dict)
     initial_headroom: float = 0.8
     grace_seconds: float = 0.02
+    late_above: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
