@@ -26,9 +26,7 @@ from headgate.errors import UsageError
 __all__ = ["ClassLoop"]
 
 _DELAY_SECONDS = 1.0
-"""A response longer than this share of the delay target comes from a queue."""
-_LATE_USAGE = 1.05
-"""Least usage that a class with a queue reports: it needs its reserve of 5 % again."""
+_LATE_USAGE = 1.05  # what a class with a queue reports at least: it needs its reserve again
 
 
 class ClassLoop:
