@@ -240,10 +240,16 @@ class CostEstimator:
     ) -> tuple[list[list[float]], list[float]]:
         """Matrix and right side for the `active` costs, held near the last estimate."""
         previous = (last.fixed_seconds, last.looking_seconds, last.processing_seconds)
-        matrix = [[self._squares[i][j] for j in active] for i in active]
-        right = [self._products[i] for i in active]
+        if len(active) == 3:
+            matrix = [line.copy() for line in self._squares]
+            right = self._products.copy()
+        else:
+            matrix = [[self._squares[i][j] for j in active] for i in active]
+            right = [self._products[i] for i in active]
         for k, i in enumerate(active):
-            scale = max(previous[i], _SMALLEST_SHARE * predicted_seconds / row[i])
+            scale = _SMALLEST_SHARE * predicted_seconds / row[i]
+            if previous[i] > scale:
+                scale = previous[i]
             pull = _STAY_CLOSE / (scale * scale)
             matrix[k][k] += pull
             right[k] += pull * previous[i]
@@ -263,13 +269,15 @@ class CostEstimator:
         active = [i for i in range(3) if row[i] > 0.0]
         while active:
             matrix, right = self._equations(active, last, row, predicted_seconds)
-            for j in {0, 1, 2}.difference(active):
-                for k, i in enumerate(active):
-                    right[k] -= self._squares[i][j] * values[j]
+            if len(active) < 3:
+                for j in {0, 1, 2}.difference(active):
+                    for k, i in enumerate(active):
+                        right[k] -= self._squares[i][j] * values[j]
             found = _eliminate(matrix, right)
-            if not all(map(math.isfinite, found)):
+            if not math.isfinite(sum(found)):
                 return last
-            lowest = min(range(len(active)), key=lambda k: found[k] * row[active[k]])
+            weighed = [found[k] * row[i] for k, i in enumerate(active)]
+            lowest = weighed.index(min(weighed))
             if found[lowest] >= 0.0:
                 for k, i in enumerate(active):
                     values[i] = found[k]
@@ -280,21 +288,40 @@ class CostEstimator:
 
 
 def _eliminate(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Solve a small positive definite system in place (Gauss, no pivoting needed).
+    """Solve a positive definite system of one to three unknowns (Gauss, no pivoting needed).
 
-    NaN where rounding has made it singular; the caller keeps what it had.
+    Written out, because it is the dearest part of a decision. NaN where rounding has made
+    the system singular; the caller keeps what it had.
     """
-    size = len(right)
-    for column in range(size):
-        if not matrix[column][column] > 0.0:
-            return [math.nan] * size
-        for row in range(column + 1, size):
-            factor = matrix[row][column] / matrix[column][column]
-            for k in range(column, size):
-                matrix[row][k] -= factor * matrix[column][k]
-            right[row] -= factor * right[column]
-    solution = [0.0] * size
-    for row in reversed(range(size)):
-        known = sum(matrix[row][k] * solution[k] for k in range(row + 1, size))
-        solution[row] = (right[row] - known) / matrix[row][row]
-    return solution
+    if len(right) == 1:
+        return [right[0] / matrix[0][0]] if matrix[0][0] > 0.0 else [math.nan]
+    if len(right) == 2:
+        (a, b), (c, d) = matrix
+        return _eliminate_two(a, b, c, d, right[0], right[1])
+    (a, b, c), (d, e, f), (g, h, i) = matrix
+    if not a > 0.0:
+        return [math.nan] * 3
+    second, third = d / a, g / a
+    y, z = _eliminate_two(
+        e - second * b,
+        f - second * c,
+        h - third * b,
+        i - third * c,
+        right[1] - second * right[0],
+        right[2] - third * right[0],
+    )
+    return [(right[0] - (b * y + c * z)) / a, y, z]
+
+
+def _eliminate_two(
+    a: float, b: float, c: float, d: float, first: float, second: float
+) -> list[float]:
+    """a x + b y = first, c x + d y = second."""
+    if not a > 0.0:
+        return [math.nan] * 2
+    factor = c / a
+    d -= factor * b
+    if not d > 0.0:
+        return [math.nan] * 2
+    y = (second - factor * first) / d
+    return [(first - b * y) / a, y]
