@@ -20,7 +20,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_column_for_each_stream(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path / "t.csv", "time,r1,r0\nmonday,2,1\nsunday,4,3\n"), TABLE_1)
+    trace = read_trace(write(tmp_path / "t.csv", "time,r1,r0\n1,2,1\n2,4,3\n"), TABLE_1)
     assert trace.observed.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
@@ -33,10 +33,10 @@ def test_one_column_is_a_shape_scaled_to_the_usual_rates(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no column of numbers"),
-        ("when,what\na,b\n", "no column of numbers"),
-        ("r0,x\n1,2\n", "no column for r1"),
-        ("requests\n0\n0\n", "its mean is 0"),
+        ("", "expected a header"),
+        ("when,what\na,b\n", "expected a number"),
+        ("time,r0,x\n1,1,2\n", "no column for r1"),
+        ("time,requests\n1,0\n2,0\n", "its mean is 0"),
     ],
 )
 def test_a_trace_that_does_not_fit_says_why(tmp_path: Path, text: str, message: str) -> None:
@@ -45,7 +45,7 @@ def test_a_trace_that_does_not_fit_says_why(tmp_path: Path, text: str, message: 
 
 
 def test_the_command_takes_a_trace_for_solver_w_only(tmp_path: Path) -> None:
-    trace = str(write(tmp_path / "t.csv", "requests\n1\n2\n3\n"))
+    trace = str(write(tmp_path / "t.csv", "time,requests\n1,1\n2,2\n3,3\n"))
     network = "examples/table1.yaml"
     done = CliRunner().invoke(
         app, ["plan", network, "--planner", "solver-w", "--trace", trace, "--json"]
