@@ -184,7 +184,8 @@ def test_one_query_runs_at_a_time_and_the_other_waits_for_its_turn() -> None:
     assert turns(coordinator.handle(completed("i", 0, 10, 10, 0.5))) == ["g"]  # i is in debt now
 
 
-def test_over_many_turns_time_follows_the_priorities() -> None:
+@pytest.mark.parametrize("batch_seconds", [0.01, 0.5])
+def test_over_many_turns_time_follows_the_priorities(batch_seconds: float) -> None:
     coordinator = classed()
     used = {"g": 0.0, "i": 0.0}
     batch = {"g": 0, "i": 0}
@@ -193,10 +194,10 @@ def test_over_many_turns_time_follows_the_priorities() -> None:
     coordinator.handle(BatchStarted(now, "i", 0))
     for _ in range(700):
         [query] = running
-        used[query] += 0.01
-        now += 0.01
+        used[query] += batch_seconds
+        now += batch_seconds
         counts = {"orders": GateCount(10, 10, 0)}
-        done = BatchCompleted(now, query, batch[query], 0.01, 0.01, counts)
+        done = BatchCompleted(now, query, batch[query], batch_seconds, batch_seconds, counts)
         batch[query] += 1
         again = BatchStarted(now + 0.001, query, batch[query])  # it needs a moment to come back
         running = [*turns(coordinator.handle(done)), *turns(coordinator.handle(again))]

@@ -55,9 +55,19 @@ class ClassLoop:
         """The class that has the turn has run for `seconds`."""
         self._scheduler.used(query_class, seconds)
 
-    def has_time_left(self, query_class: str) -> bool:
-        """True while the class has not used up the quota of its turn."""
-        return self._scheduler.credit_seconds[query_class] > 0.0
+    def is_worth_waiting_for(self, query_class: str, waiting: Collection[str]) -> bool:
+        """True when the class would go before all that wait, if it came back now.
+
+        It has time left in its turn, or it will have paid its debt before the others:
+        batches that are longer than a quota leave every class in debt.
+        """
+        rounds = {name: self._rounds_in_debt(name) for name in (query_class, *waiting)}
+        own = rounds.pop(query_class)
+        return own <= 0.0 or all(own < other for other in rounds.values())
+
+    def _rounds_in_debt(self, query_class: str) -> float:
+        credit = self._scheduler.credit_seconds[query_class]
+        return max(0.0, -credit / self._scheduler.quota_seconds[query_class])
 
     def is_due(self, time_seconds: float) -> bool:
         """True once in a load cycle; a clock that jumps back starts a new cycle."""

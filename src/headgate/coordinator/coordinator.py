@@ -189,7 +189,8 @@ class Coordinator:
             query_class = state.settings.query_class
             if query_class is not None:
                 self._classes.used(query_class, event.busy_seconds)
-                if self._classes.has_time_left(query_class):
+                waiting = self._waiting_by_class()
+                if self._classes.is_worth_waiting_for(query_class, waiting.keys()):
                     until = event.time_seconds + self._classes.settings.grace_seconds
                     self._held_for = (query_class, until)
         return decisions + self._grant(event.time_seconds)
@@ -200,9 +201,7 @@ class Coordinator:
         """Give the turn to the next query, if nobody has it and it is not held for a class."""
         if self._classes is None or self._running is not None or not self._waiting:
             return []
-        by_class: dict[str, list[str]] = {}
-        for query in self._waiting:
-            by_class.setdefault(self._queries[query].settings.query_class or "", []).append(query)
+        by_class = self._waiting_by_class()
         if self._held_for is not None:
             query_class, until = self._held_for
             if query_class not in by_class and now_seconds < until:
@@ -216,6 +215,14 @@ class Coordinator:
         self._running = query
         turn = GrantTurn(query, event.batch, chosen)
         return [turn, *self._decide(self._queries[query], event)]
+
+    def _waiting_by_class(self) -> dict[str, list[str]]:
+        by_class: dict[str, list[str]] = {}
+        for query in self._waiting:
+            query_class = self._queries[query].settings.query_class
+            if query_class is not None:
+                by_class.setdefault(query_class, []).append(query)
+        return by_class
 
     def _ticked(self, event: Tick) -> list[Decision]:
         """Do what is due; without classes that is nothing."""
