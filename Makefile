@@ -35,8 +35,9 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-unit: setup
-	$(BIN)/pytest -n 2
+unit: setup java
+	$(BIN)/pytest -n 2 --ignore=tests/spark
+	$(BIN)/pytest tests/spark
 
 demo: setup java ## the shortest way to see Headgate at work
 	$(BIN)/headgate demo

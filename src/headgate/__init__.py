@@ -5,7 +5,28 @@ arrives than a streaming application can process.
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.spark.session import attach
 
 __version__ = version("headgate")
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "attach"]
+
+
+def __getattr__(name: str) -> Any:
+    """`headgate.attach` needs pyspark; `import headgate` does not."""
+    if name == "attach":
+        try:
+            from headgate.spark.session import attach
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in ("pyspark", "pyarrow", "pandas"):
+                raise
+            from headgate.errors import UsageError
+
+            raise UsageError(
+                f"headgate.attach needs {error.name}: pip install 'headgate[spark]'"
+            ) from error
+        return attach
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
     HeadgateError
     ├── NetworkError          a network description is wrong (all problems at once)
     ├── StatisticsError       a cost, selectivity, window or rate is missing or impossible
+    ├── PolicyError           a reduction policy is wrong (all problems at once)
     ├── PlanningError         a planner cannot give a plan
     │   ├── GuaranteesCollideError     the guaranteed minimums cannot all be met
     │   └── PlanningTimeoutError       the solver reached its time limit
@@ -22,6 +23,7 @@ __all__ = [
     "NetworkError",
     "PlanningError",
     "PlanningTimeoutError",
+    "PolicyError",
     "Problem",
     "StatisticsError",
     "UsageError",
@@ -34,7 +36,7 @@ class HeadgateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a network description.
+    """One thing that is wrong with a description of a network or a policy.
 
     `field` is the path to the value, for example ``("operators", "parse", "cost")``.
     `line` is 1-based and None where the description does not come from a file.
@@ -58,9 +60,20 @@ class NetworkError(HeadgateError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        count = len(self.problems)
-        head = "1 problem" if count == 1 else f"{count} problems"
-        super().__init__(f"{head} in the network:\n" + "\n".join(f"  {p}" for p in self.problems))
+        super().__init__(_listed(self.problems, "network"))
+
+
+class PolicyError(HeadgateError):
+    """A reduction policy is wrong. `problems` holds every problem found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(_listed(self.problems, "policy"))
+
+
+def _listed(problems: Sequence[Problem], what: str) -> str:
+    head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return f"{head} in the {what}:\n" + "\n".join(f"  {p}" for p in problems)
 
 
 class StatisticsError(HeadgateError):

@@ -1,0 +1,1 @@
+"""One digest a file, found by introspection; see `headgate.reduction.digest_contract`."""

@@ -1,0 +1,1 @@
+"""One filter a file, found by introspection; see `headgate.reduction.contract`."""

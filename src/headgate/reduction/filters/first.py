@@ -1,0 +1,35 @@
+"""FIRST: of the events whose value is in a set, selects the first. PACK, section 2.
+
+Reading: the first event with any of the values, not one for each value; events with other
+values stay. Per group if a group is given. Each queue on its own: no state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.reduction.end_of_set import EndOfSet
+from headgate.reduction.grouping import Segments
+
+__all__ = ["First"]
+
+Rows: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class First(EndOfSet):
+    """The first event whose attribute is one of `values`."""
+
+    name: ClassVar[str] = "FIRST"
+
+    @staticmethod
+    def end(parts: Segments) -> Rows:
+        return parts.order[parts.begins]
+
+    @staticmethod
+    def replaces() -> bool:
+        return False

@@ -1,0 +1,32 @@
+"""Sketches as JSON text and back, with the checks that foreign bytes need."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["bytes_from_json", "bytes_to_json", "opened"]
+
+
+def bytes_to_json(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def bytes_from_json(data: object, most_bytes: int) -> bytes:
+    """The bytes again; ValueError for other types, bad characters and too many of them."""
+    if not isinstance(data, str) or len(data) > 4 * most_bytes // 3 + 8:
+        raise ValueError(f"expected at most {most_bytes} bytes in base 64")
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("expected bytes in base 64") from None
+
+
+def opened(read: Callable[[Any], Any], content: Any) -> Any:
+    """What `read` makes of foreign content; ValueError where it cannot."""
+    try:
+        return read(content)
+    except (ValueError, IndexError, RuntimeError, MemoryError, TypeError) as error:
+        raise ValueError(f"not a sketch: {error}") from None

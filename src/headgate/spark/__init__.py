@@ -1,0 +1,23 @@
+"""Headgate on Spark Structured Streaming: gates, decisions, statistics and the ledger.
+
+Depends on `headgate.coordinator` and everything below it; the only package that imports
+pyspark. Nothing is imported here, because Spark starts small Python processes that need
+one module of this package and should not pay for the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.spark.session import Headgate, attach
+
+__all__ = ["Headgate", "attach"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from headgate.spark import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

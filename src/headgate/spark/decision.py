@@ -1,0 +1,117 @@
+"""What the gates of one query do in one batch, in the form that stands in Spark's offset log.
+
+Plain data, no pyspark. A decision is the offset of the query's companion stream, so
+Spark itself writes it durably before the batch runs, and a batch that is replayed finds
+the very decision that it had. Fractions are whole millionths: what is logged is exactly
+what is compared in the tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["EVERYTHING", "UNREACHABLE", "GateDecision", "decision_in_offsets", "is_decision"]
+
+EVERYTHING = 1_000_000
+"""The threshold that keeps every tuple; 0 keeps none."""
+UNREACHABLE = "agent unreachable"
+_FORMAT = 1
+_LARGEST_SALT = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """Thresholds in millionths by gate; a gate that is not named keeps everything.
+
+    >>> GateDecision().changed_to({"orders": 0.25}).offset()
+    {'headgate': 1, 'version': 1, 'salt': 1, 'keep': {'orders': 250000}, 'note': ''}
+    """
+
+    version: int = 0
+    salt: int = 0
+    keep: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def sheds(self) -> bool:
+        return any(threshold < EVERYTHING for threshold in self.keep.values())
+
+    def threshold(self, gate: str) -> int:
+        return self.keep.get(gate, EVERYTHING)
+
+    def changed_to(self, keep: Mapping[str, float], note: str = "") -> GateDecision:
+        """The next decision; this very one if nothing would change.
+
+        Gates that keep everything are left out, so two decisions that keep everything
+        are equal whatever gates they were made for.
+        """
+        wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
+        wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
+        if wanted == dict(self.keep) and note == self.note:
+            return self
+        version = self.version + 1
+        return GateDecision(version, version % _LARGEST_SALT, wanted, note)
+
+    def opened(self, note: str) -> GateDecision:
+        """Keep everything, and say why."""
+        return self.changed_to({}, note)
+
+    def offset(self) -> dict[str, Any]:
+        return {
+            "headgate": _FORMAT,
+            "version": self.version,
+            "salt": self.salt,
+            "keep": dict(self.keep),
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_offset(cls, offset: Mapping[str, Any]) -> GateDecision:
+        """Read an offset; what cannot be read keeps everything (ValueError says what)."""
+        if not is_decision(offset):
+            raise ValueError(f"not an offset of Headgate: {str(offset)[:200]}")
+        if offset["headgate"] != _FORMAT:
+            raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
+        keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
+        return cls(int(offset["version"]), int(offset["salt"]), keep, str(offset.get("note", "")))
+
+
+def is_decision(offset: object) -> bool:
+    return isinstance(offset, Mapping) and "headgate" in offset and "version" in offset
+
+
+def decision_in_offsets(lines: Iterable[str]) -> GateDecision | None:
+    """The decision among the lines of one file of Spark's offset log, if there is one."""
+    for line in lines:
+        if "headgate" not in line:
+            continue
+        try:
+            found = _find(json.loads(line))
+        except ValueError:
+            continue
+        if found is not None:
+            return GateDecision.from_offset(found)
+    return None
+
+
+def _find(data: Any) -> Mapping[str, Any] | None:
+    if is_decision(data):
+        return data  # type: ignore[no-any-return]
+    if isinstance(data, str) and "headgate" in data:
+        try:
+            return _find(json.loads(data))
+        except ValueError:
+            return None
+    values = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for value in values:
+        found = _find(value)
+        if found is not None:
+            return found
+    return None
+
+
+def _millionths(share: float) -> int:
+    return min(max(round(share * EVERYTHING), 0), EVERYTHING)

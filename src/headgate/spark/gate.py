@@ -1,0 +1,139 @@
+"""The gate: an ordinary transformation of a streaming DataFrame.
+
+A tuple passes when
+
+    pmod(xxhash64(xxhash64(identity...), salt), 1 000 000) < threshold
+
+with salt and threshold from the batch's decision. The test is part of Spark's
+generated code: no `rand()`, no state, no extra job. The same pass counts what was
+offered and kept and looks at arrival times (`DataFrame.observe`).
+
+Guarantees: a threshold of 1 000 000 keeps every tuple and 0 keeps none; the same tuple
+under the same decision has the same fate on any machine, in retries and replays;
+offered and kept come from the same rows. Not guaranteed: exactly the wanted share of a
+small batch (it is a sample), and independent fates of tuples with equal identity.
+Until `Headgate.start` sees it, a gate keeps everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    DataType,
+    MapType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from headgate.errors import UsageError
+from headgate.spark.decision import EVERYTHING
+from headgate.spark.live_array import LiveArray
+
+__all__ = ["KEPT_COLUMN", "METRIC_PREFIX", "OPEN_VALUES", "add_gate", "passes"]
+
+METRIC_PREFIX = "headgate:"
+KEPT_COLUMN = "__headgate_kept"
+OPEN_VALUES = (0, EVERYTHING)
+
+
+def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
+    """True for the tuples that a gate keeps. Also what tests and back-fills compare with."""
+    mixed = F.xxhash64(_hash(identity), salt.cast("bigint"))  # an int would hash differently
+    return F.pmod(mixed, F.lit(EVERYTHING)) < threshold
+
+
+def add_gate(
+    spark: SparkSession,
+    frame: DataFrame,
+    gate: str,
+    arrival: str | None,
+    identity: Sequence[str] | None,
+) -> DataFrame:
+    """`frame` behind a gate that keeps everything until a query is started on it."""
+    _check(frame, gate, arrival)
+    names = _identity(frame, identity)
+    live = LiveArray(spark, OPEN_VALUES).column()
+    # The index is 0 but cannot be folded: a constant index would let the optimiser write
+    # the present number into the generated code and compile it anew at every change.
+    zero = F.pmod(_hash(names), F.lit(1)).cast("int")
+    kept = passes(names, F.get(live, zero), F.get(live, zero + F.lit(1)))
+    # Each aggregate costs every row; these are the cheapest that say enough. The mean is over
+    # all offered tuples: which of them are kept does not depend on when they arrived.
+    metrics = [
+        F.count(F.lit(1)).alias("offered"),
+        F.sum(F.col(KEPT_COLUMN).cast("bigint")).alias("kept"),
+    ]
+    if arrival is not None:
+        time = F.col(_quoted(arrival))
+        metrics += [
+            F.avg(time.cast("double")).alias("arrival_mean"),  # seconds; cannot overflow
+            F.min(time).cast("double").alias("first_arrival"),
+            F.max(time).cast("double").alias("last_arrival"),
+        ]
+    measured = frame.withColumn(KEPT_COLUMN, kept).observe(METRIC_PREFIX + gate, *metrics)
+    return measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN)
+
+
+def _hash(identity: Sequence[str]) -> Column:
+    return F.xxhash64(*(F.col(_quoted(name)) for name in identity))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:
+    if not frame.isStreaming:
+        raise UsageError(f"gate {gate!r}: the DataFrame is not a stream; use spark.readStream")
+    if not gate or len(gate) > 200:
+        raise UsageError(f"a gate needs a name of 1 to 200 characters, got {gate!r}")
+    if KEPT_COLUMN in frame.columns:
+        raise UsageError(f"gate {gate!r}: the column name {KEPT_COLUMN} is taken by Headgate")
+    if arrival is None:
+        return
+    kind = _type_of(frame, gate, arrival)
+    if not isinstance(kind, TimestampType | TimestampNTZType | NumericType):
+        raise UsageError(
+            f"gate {gate!r}: arrival column {arrival!r} is {kind.simpleString()}; "
+            "expected a timestamp, or seconds since 1970 as a number"
+        )
+
+
+def _identity(frame: DataFrame, identity: Sequence[str] | None) -> list[str]:
+    """The columns that are hashed: the given ones, or all that can be hashed."""
+    if identity is None:
+        names = [field.name for field in frame.schema.fields if _hashable(field.dataType)]
+        if not names:
+            raise UsageError("the stream has no column that can be hashed; name the identity")
+        return names
+    if isinstance(identity, str):
+        identity = [identity]
+    if not identity:
+        raise UsageError("identity must name at least one column")
+    for name in identity:
+        if not _hashable(_type_of(frame, name, name)):
+            raise UsageError(f"identity column {name!r} holds a map or variant: not hashable")
+    return list(identity)
+
+
+def _type_of(frame: DataFrame, gate: str, name: str) -> DataType:
+    for field in frame.schema.fields:
+        if field.name == name:
+            return field.dataType
+    known = ", ".join(frame.columns[:20])
+    raise UsageError(f"gate {gate!r}: no column {name!r}; the columns are {known}")
+
+
+def _hashable(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_hashable(field.dataType) for field in kind.fields)
+    inner = getattr(kind, "elementType", None)
+    if isinstance(inner, DataType):
+        return _hashable(inner)
+    return not isinstance(kind, MapType | VariantType)

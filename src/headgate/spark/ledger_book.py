@@ -1,0 +1,134 @@
+"""The ledgers of all queries of one driver: batch reports become rows on disk.
+
+Called on the event thread. A disk that refuses raises an alarm; the rows are held in
+memory, at most `_HELD_ROWS` of a query (oldest out), and written when it works again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headgate.spark.alarms import Alarms
+from headgate.spark.decision import EVERYTHING
+from headgate.spark.ledger_file import COUNTED, UNCOUNTED, LedgerFile, LedgerLine, read_lines
+from headgate.spark.progress import BatchReport
+from headgate.spark.query_run import QueryRun
+
+__all__ = ["LedgerBook"]
+
+_HELD_ROWS = 10_000
+
+
+class LedgerBook:
+    """Opened ledgers by the key of their run."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self.directories: list[Path] = []
+        self._alarms = alarms
+        self._files: dict[str, LedgerFile] = {}
+        self._held: dict[str, deque[LedgerLine]] = {}
+        self._lock = threading.Lock()
+
+    def open(self, run: QueryRun, directory: Path, run_id: str, committed: Sequence[int]) -> None:
+        """Begin or continue the ledger of a query; note batches whose numbers were lost."""
+        with self._lock:
+            try:
+                file = LedgerFile(directory, run_id)
+            except OSError as error:
+                self._alarms.raise_alarm("ledger", run.name, f"cannot read {directory}: {error}")
+                return
+            if directory not in self.directories:
+                self.directories.append(directory)
+            self._files[run.key] = file
+            self._held[run.key] = deque(maxlen=_HELD_ROWS)
+            last = file.last_batch(run.query_id)
+            lost = [batch for batch in committed if batch > last]
+            lines = [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
+            self._write(run, file, lines)
+
+    def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
+        """Rows for one finished batch."""
+        with self._lock:
+            file = self._files.get(run.key)
+            if file is not None:
+                self._write(run, file, _lines(run, report, rates))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        return read_lines(list(self.directories))
+
+    def close(self, run: QueryRun) -> None:
+        with self._lock:
+            file = self._files.pop(run.key, None)
+            if file is not None:
+                file.close()
+
+    def close_all(self) -> None:
+        with self._lock:
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
+
+    def _write(self, run: QueryRun, file: LedgerFile, lines: list[LedgerLine]) -> None:
+        held = self._held[run.key]
+        held.extend(lines)
+        try:
+            file.append(held)
+            held.clear()
+        except OSError as error:
+            file.close()
+            text = f"cannot write {file.directory}: {error}; {len(held)} rows wait in memory"
+            self._alarms.raise_alarm("ledger", run.name, text)
+
+
+def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> list[LedgerLine]:
+    decision = report.decision
+    why = run.why.get(report.batch)
+    return [
+        LedgerLine(
+            report.end_seconds,
+            run.name,
+            report.query_id,
+            report.run_id,
+            report.batch,
+            gate,
+            COUNTED,
+            seen.offered,
+            seen.kept,
+            seen.dropped,
+            None if decision is None else decision.threshold(gate) / EVERYTHING,
+            None if decision is None else decision.version,
+            None if decision is None else decision.salt,
+            "replayed" if why is None else why.get(gate, ""),
+            report.latency_mean_seconds(),
+            report.latency_percentiles_seconds().get(95.0),
+            report.duration_seconds,
+            rates.get(gate),
+        )
+        for gate, seen in report.gates.items()
+    ]
+
+
+def _lost(run: QueryRun, run_id: str, batch: int, gate: str) -> LedgerLine:
+    nothing: tuple[None, ...] = (None,) * 6
+    offered, kept, dropped, keep, version, salt = nothing
+    return LedgerLine(
+        time.time(),
+        run.name,
+        run.query_id,
+        run_id,
+        batch,
+        gate,
+        UNCOUNTED,
+        offered,
+        kept,
+        dropped,
+        keep,
+        version,
+        salt,
+        "the driver stopped before it was counted",
+    )

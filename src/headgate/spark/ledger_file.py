@@ -1,0 +1,115 @@
+"""The ledger on disk: lines of JSON beside the checkpoint, one for each gate and batch.
+
+No pyspark. A row is appended and synced to disk before the next one. Files are started
+anew with every run of the query and at `_LARGEST_FILE` bytes; none is ever rewritten.
+
+Guarantees: a row stands once for each (query_id, batch, gate), also across restarts; a
+line that was cut off by a crash is passed over. A batch that Spark committed and whose
+numbers were lost (the driver died between the commit and the row) gets a row with the
+status "uncounted" when the query starts again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "read_lines"]
+
+COUNTED, UNCOUNTED = "counted", "uncounted"
+_LARGEST_FILE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """One gate in one batch; times in seconds (since 1970 where they are points in time)."""
+
+    time_seconds: float
+    query: str
+    query_id: str
+    run_id: str
+    batch: int
+    gate: str
+    status: str
+    offered: int | None
+    kept: int | None
+    dropped: int | None
+    keep_fraction: float | None
+    version: int | None
+    salt: int | None
+    why: str
+    latency_mean_seconds: float | None = None
+    latency_p95_seconds: float | None = None
+    duration_seconds: float | None = None
+    arrival_rate_per_second: float | None = None
+
+
+class LedgerFile:
+    """Appends the rows of one run of one query."""
+
+    def __init__(self, directory: Path, run: str) -> None:
+        self.directory = directory
+        self._run = run
+        self._part = 0
+        self._file: TextIO | None = None
+        self._last: dict[tuple[str, str], int] = {}
+        for row in read_lines([directory]):
+            self._remember(row["query_id"], row["gate"], row["batch"])
+
+    def last_batch(self, query_id: str) -> int:
+        """The newest batch that has a row; -1 without any."""
+        batches = (batch for (query, _), batch in self._last.items() if query == query_id)
+        return max(batches, default=-1)
+
+    def append(self, lines: Iterable[LedgerLine]) -> None:
+        """Write rows that are not there yet, durably. OSError when the disk refuses."""
+        fresh = {(x.query_id, x.gate, x.batch): x for x in lines if self._is_new(x)}
+        if not fresh:
+            return
+        file = self._open()
+        for line in fresh.values():
+            file.write(json.dumps(asdict(line), separators=(",", ":")) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+        for query_id, gate, batch in fresh:
+            self._remember(query_id, gate, batch)
+        if file.tell() > _LARGEST_FILE:
+            self.close()
+            self._part += 1
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _is_new(self, line: LedgerLine) -> bool:
+        return line.batch > self._last.get((line.query_id, line.gate), -1)
+
+    def _remember(self, query_id: str, gate: str, batch: int) -> None:
+        key = (query_id, gate)
+        self._last[key] = max(batch, self._last.get(key, -1))
+
+    def _open(self) -> TextIO:
+        if self._file is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / f"{self._run}-{self._part:05d}.jsonl"
+            self._file = path.open("a", encoding="utf-8")
+        return self._file
+
+
+def read_lines(directories: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """All whole rows of ledger directories, oldest file first."""
+    for directory in directories:
+        files = directory.glob("*.jsonl") if directory.is_dir() else ()
+        for path in sorted(files, key=lambda file: (file.stat().st_mtime, file.name)):
+            for text in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    row = json.loads(text)
+                except ValueError:
+                    continue
+                if isinstance(row, dict) and {"query_id", "batch", "gate"} <= row.keys():
+                    yield row

@@ -1,0 +1,38 @@
+"""The ledger as a DataFrame, and where it stands on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["LEDGER_SCHEMA", "ledger_directory", "ledger_table"]
+
+LEDGER_SCHEMA = (
+    "time_seconds double, query string, query_id string, run_id string, batch bigint, "
+    "gate string, status string, offered bigint, kept bigint, dropped bigint, "
+    "keep_fraction double, version bigint, salt bigint, why string, "
+    "latency_mean_seconds double, latency_p95_seconds double, duration_seconds double, "
+    "arrival_rate_per_second double"
+)
+
+
+def ledger_directory(checkpoint: str) -> Path | None:
+    """Beside the checkpoint's own logs; None where that is not on this machine's disk."""
+    parts = urlparse(checkpoint)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path)) / "headgate" / "ledger"
+    if parts.scheme == "":
+        return Path(checkpoint) / "headgate" / "ledger"
+    return None
+
+
+def ledger_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:
+    """All rows as one DataFrame; read when it is used. Cut-off lines are left out."""
+    paths = [f"file://{path.absolute()}" for path in directories if any(path.glob("*.jsonl"))]
+    if not paths:
+        return spark.createDataFrame([], LEDGER_SCHEMA)
+    reader = spark.read.schema(LEDGER_SCHEMA).option("mode", "DROPMALFORMED")
+    return reader.json(paths).dropDuplicates(["query_id", "batch", "gate"])

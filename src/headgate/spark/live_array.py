@@ -1,0 +1,68 @@
+"""Numbers that the driver can change between two batches without a new plan.
+
+A `LiveArray` is an array literal of Spark whose content stays in the driver's hands.
+Spark sends the present content to the tasks whenever it launches a stage, and because
+an array is passed to generated code by reference, a new number compiles nothing anew.
+
+Guarantees: all tasks of a stage, also retried and speculative ones, see the content at
+the time the stage was submitted. Not guaranteed: anything on Spark Connect (the array
+lives in the driver's JVM), and that the class names below stay in a later Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+
+from headgate.errors import UsageError
+
+__all__ = ["LiveArray", "jvm_of"]
+
+
+def jvm_of(spark: SparkSession) -> Any:
+    """The driver's JVM; UsageError on Spark Connect, which has none."""
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise UsageError(
+            "Headgate needs a classic Spark session; this one is Spark Connect. "
+            "Run it in the driver program of the streaming queries"
+        )
+    return jvm
+
+
+class LiveArray:
+    """Whole numbers of 64 bits in one array literal."""
+
+    def __init__(self, spark: SparkSession, values: tuple[int, ...]) -> None:
+        jvm = jvm_of(spark)
+        gateway: Any = spark.sparkContext._gateway
+        content = gateway.new_array(jvm.long, len(values))
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._data = expressions.UnsafeArrayData.fromPrimitiveArray(content)
+        types = jvm.org.apache.spark.sql.types.DataTypes
+        array_of_long = types.createArrayType(types.LongType, False)
+        self.literal = expressions.Literal(self._data, array_of_long)
+        self._jvm = jvm
+        self._values: tuple[int, ...] | None = None
+        self.set(values)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        assert self._values is not None
+        return self._values
+
+    def set(self, values: tuple[int, ...]) -> None:
+        """Change the content; must not be called while a batch that uses it starts stages."""
+        if values == self._values:
+            return
+        for index, value in enumerate(values):
+            self._data.setLong(index, value)
+        self._values = values
+
+    def column(self) -> Column:
+        """The literal as a column of PySpark."""
+        jcolumn = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(self.literal)
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]

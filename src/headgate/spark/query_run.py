@@ -1,0 +1,126 @@
+"""One running query as the agent sees it: its gates' live arrays and what it last reported.
+
+All methods are called with `lock` held. Memory is bounded: reasons of the last batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headgate.spark.decision import EVERYTHING, GateDecision
+from headgate.spark.progress import BatchReport
+
+__all__ = ["GateArray", "QueryHandle", "QueryRun"]
+
+_REMEMBER_BATCHES = 256
+
+
+class GateArray(Protocol):
+    """Where salt and threshold of one gate stand (`LiveArray`; a list in tests)."""
+
+    def set(self, values: tuple[int, ...]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHandle:
+    """What the agent asks a running query. Each call goes to the JVM."""
+
+    batch: Callable[[], int]
+    last_progress: Callable[[], str | None]
+    recent_progress: Callable[[], Sequence[str]]
+
+
+class QueryRun:
+    """State of one started query.
+
+    key:          what the companion calls the query.
+    finite:       the trigger ends by itself (AvailableNow): nothing is dropped.
+    same_tuples:  gates whose salt never changes, so that equal identities share their fate
+                  in all batches.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        arrays: Mapping[str, GateArray],
+        finite: bool = False,
+        same_tuples: frozenset[str] = frozenset(),
+    ) -> None:
+        self.key, self.name, self.finite = key, name, finite
+        self.lock = threading.RLock()
+        self.handle: QueryHandle | None = None
+        self.query_id = ""
+        self.run_id = ""
+        self.limits: dict[str, float] = {}
+        self.last_report: BatchReport | None = None
+        self.reports = 0
+        self.target_seconds: float | None = None
+        self.asked_batch: int | None = None
+        self.answer: Mapping[str, float] = {}
+        self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
+        self.rates: Mapping[str, float] = {}
+        self.decision = GateDecision()
+        self._arrays = dict(arrays)
+        self._same_tuples = same_tuples
+        self._applied_for: int | None = None
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        return tuple(self._arrays)
+
+    def apply(self, decision: GateDecision, batch: int | None) -> None:
+        """Set the live arrays for `batch` (None: not known)."""
+        for gate, array in self._arrays.items():
+            salt = 0 if gate in self._same_tuples else decision.salt
+            array.set((salt, decision.threshold(gate)))
+        self.decision = decision
+        self._applied_for = batch
+
+    def open(self) -> None:
+        """Keep everything until the next decision."""
+        for array in self._arrays.values():
+            array.set((0, EVERYTHING))
+        self._applied_for = None
+
+    def expire(self, batch: int) -> None:
+        """`batch` is over: its decision stands no longer, so a dead agent drops nothing."""
+        if self._applied_for is not None and self._applied_for <= batch:
+            self.open()
+
+    def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
+        self.why[batch] = why
+        while len(self.why) > _REMEMBER_BATCHES:
+            self.why.popitem(last=False)
+
+    def is_new(self, report: BatchReport) -> bool:
+        return self.last_report is None or report.batch > self.last_report.batch
+
+    def warm_up_share(self, waiting: Mapping[str, int]) -> float:
+        """What the second batch of a run may keep when the first took longer than the target.
+
+        No cost is known yet. As many tuples as the first batch had are known to end.
+        """
+        first, target = self.last_report, self.target_seconds
+        if self.reports != 1 or first is None or target is None:
+            return 1.0
+        if first.duration_seconds <= target or first.offered == 0:
+            return 1.0
+        return min(1.0, first.offered / max(1, sum(waiting.values())))
+
+    def waiting(self, now_seconds: float) -> dict[str, int]:
+        """How many tuples should be waiting at each gate, from the last known rates."""
+        if self.last_report is None:
+            return {}
+        since = max(0.0, now_seconds - self.last_report.start_seconds)
+        return {gate: round(rate * since) for gate, rate in self.rates.items()}
+
+    def waiting_age_seconds(self, now_seconds: float) -> float | None:
+        """Mean age of what waits, if it has come evenly since the last batch began."""
+        if self.last_report is None:
+            return None
+        return max(0.0, now_seconds - self.last_report.start_seconds) / 2.0

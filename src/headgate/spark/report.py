@@ -1,0 +1,111 @@
+"""What was shed, why, for whom: the sums of the ledger as a dictionary and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.spark.alarms import Alarm
+
+__all__ = ["GateSums", "Report", "sum_up"]
+
+
+@dataclass(slots=True)
+class GateSums:
+    """Sums over all counted batches of one gate of one query."""
+
+    batches: int = 0
+    uncounted_batches: int = 0
+    offered: int = 0
+    kept: int = 0
+    dropped: int = 0
+    dropped_because: dict[str, int] = field(default_factory=dict)
+    last_keep_fraction: float | None = None
+    last_latency_mean_seconds: float | None = None
+
+    @property
+    def balances(self) -> bool:
+        return self.offered == self.kept + self.dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`sums` by (query, gate). `print(report)` shows a table; `as_dict` is for programs."""
+
+    mode: str
+    targets_seconds: Mapping[str, float | None]
+    sums: Mapping[tuple[str, str], GateSums]
+    alarms: Sequence[Alarm]
+
+    @property
+    def balances(self) -> bool:
+        return all(sums.balances for sums in self.sums.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "balances": self.balances,
+            "gates": [
+                {
+                    "query": query,
+                    "gate": gate,
+                    "latency_target_seconds": self.targets_seconds.get(query),
+                    "batches": sums.batches,
+                    "uncounted_batches": sums.uncounted_batches,
+                    "offered": sums.offered,
+                    "kept": sums.kept,
+                    "dropped": sums.dropped,
+                    "dropped_because": dict(sums.dropped_because),
+                    "last_keep_fraction": sums.last_keep_fraction,
+                    "last_latency_mean_seconds": sums.last_latency_mean_seconds,
+                }
+                for (query, gate), sums in self.sums.items()
+            ],
+            "alarms": [f"{alarm.kind}, {alarm.subject}: {alarm.text}" for alarm in self.alarms],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Headgate is {self.mode}."]
+        for (query, gate), sums in self.sums.items():
+            share = 100.0 * sums.dropped / sums.offered if sums.offered else 0.0
+            target = self.targets_seconds.get(query)
+            lines.append(
+                f"{query} / {gate}: {sums.offered} offered = {sums.kept} kept + {sums.dropped} "
+                f"dropped ({share:.3g} %) in {sums.batches} batches"
+            )
+            if sums.uncounted_batches:
+                lines.append(f"  {sums.uncounted_batches} batches could not be counted")
+            for why, count in sorted(sums.dropped_because.items(), key=lambda item: -item[1]):
+                lines.append(f"  {count} because of {why}")
+            if sums.last_latency_mean_seconds is not None:
+                wanted = "no target" if target is None else f"target {target:g} s"
+                lines.append(f"  last latency {sums.last_latency_mean_seconds:.3g} s ({wanted})")
+        lines += [f"alarm: {a.kind}, {a.subject}: {a.text}" for a in self.alarms[-10:]]
+        return "\n".join(lines)
+
+
+def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]:
+    """Sums by (query, gate) over ledger rows; a row that comes twice counts once."""
+    sums: dict[tuple[str, str], GateSums] = {}
+    seen: set[tuple[str, int, str]] = set()
+    for row in rows:
+        key = (row["query_id"], row["batch"], row["gate"])
+        if key in seen:
+            continue
+        seen.add(key)
+        entry = sums.setdefault((row["query"], row["gate"]), GateSums())
+        if row["offered"] is None:
+            entry.uncounted_batches += 1
+            continue
+        entry.batches += 1
+        entry.offered += row["offered"]
+        entry.kept += row["kept"]
+        entry.dropped += row["dropped"]
+        if row["dropped"]:
+            why = row["why"] or "unknown"
+            entry.dropped_because[why] = entry.dropped_because.get(why, 0) + row["dropped"]
+        entry.last_keep_fraction = row["keep_fraction"]
+        if row["latency_mean_seconds"] is not None:
+            entry.last_latency_mean_seconds = row["latency_mean_seconds"]
+    return sums

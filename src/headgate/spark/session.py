@@ -1,0 +1,337 @@
+"""What a person uses: `attach`, `gate`, `start`, `report`, `ledger`, `mode`.
+
+    hg = headgate.attach(spark)
+    orders = hg.gate(orders, "orders", arrival="timestamp", identity=["partition", "offset"])
+    query = hg.start(orders.writeStream.format("noop"), name="alerts", latency="3s")
+
+One `Headgate` for each Spark application: one agent, one coordinator, one listener.
+A query never dies because of Headgate: what cannot be gated is started as it is, with
+an alarm. Mistakes in the call itself raise `UsageError` before anything is started.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headgate.coordinator import Mode, QuerySettings
+from headgate.errors import UsageError
+from headgate.network.quantities import DURATION
+from headgate.spark.agent import Agent
+from headgate.spark.alarms import Alarm, Alarms
+from headgate.spark.checkpoint import CheckpointState, read_checkpoint
+from headgate.spark.companion import FORMAT, CompanionSource
+from headgate.spark.gate import add_gate
+from headgate.spark.ledger_book import LedgerBook
+from headgate.spark.ledger_table import ledger_directory, ledger_table
+from headgate.spark.listener import EventThread, ProgressListener
+from headgate.spark.live_array import jvm_of
+from headgate.spark.plan_rewrite import PlanRewrite, gates_in
+from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.replay_source import ReplaySource
+from headgate.spark.report import Report, sum_up
+from headgate.spark.server import AgentServer
+from headgate.spark.stream_writer import (
+    TriggerKind,
+    WriterFacts,
+    plan_of,
+    read_facts,
+    start_on_plan,
+)
+
+__all__ = ["Headgate", "attach"]
+
+
+def attach(spark: SparkSession, timeout: str = "2s") -> Headgate:
+    """Headgate for this Spark session. `timeout`: how long a batch waits for a decision."""
+    return Headgate(spark, timeout_seconds=_seconds(timeout, "timeout"))
+
+
+class Headgate:
+    """See the module; made by `attach`. Also a context manager that closes itself."""
+
+    def __init__(self, spark: SparkSession, timeout_seconds: float = 2.0) -> None:
+        jvm_of(spark)
+        _check_python(spark)
+        self.alarms_raised = Alarms()
+        self._spark = spark
+        self._timeout_seconds = timeout_seconds
+        self._same_tuples: set[str] = set()
+        self._book = LedgerBook(self.alarms_raised)
+        self._events = EventThread(self.alarms_raised)
+        self._agent = Agent(
+            self.alarms_raised,
+            lambda *batch: self._events.put(partial(self._book.enter, *batch)),
+        )
+        self._server = AgentServer(self._agent)
+        self._targets: dict[str, float | None] = {}
+        self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
+        spark.streams.addListener(self._listener)
+
+    def __enter__(self) -> Headgate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- the pipeline -------------------------------------------------------------------------
+
+    def gate(
+        self,
+        frame: DataFrame,
+        name: str,
+        arrival: str | None = None,
+        identity: Sequence[str] | None = None,
+        same_tuples: bool = False,
+    ) -> DataFrame:
+        """`frame` behind a gate; an ordinary streaming DataFrame.
+
+        arrival:     column with the time a tuple arrived; without it, latency is not measured
+                     and the controller takes arrivals as even between two batches.
+        identity:    columns that say which tuple it is; all columns if left out. With the
+                     columns of a key, all tuples of a key fall or stay together.
+        same_tuples: True lets the same identities fall as long as the share stays; by default
+                     each decision chooses anew.
+        """
+        if same_tuples:
+            self._same_tuples.add(name)
+        return add_gate(self._spark, frame, name, arrival, identity)
+
+    def start(
+        self,
+        writer: DataStreamWriter,
+        name: str,
+        latency: str | float | None = None,
+        *,
+        percentile: float | None = None,
+        keep_at_least: float = 0.0,
+        controller: str = "model",
+        path: str | None = None,
+        table: str | None = None,
+    ) -> StreamingQuery:
+        """Start the query with its gates at work.
+
+        name:          the query's name, also in the ledger.
+        latency:       target from arrival to result, "3s" or seconds; None only measures.
+        percentile:    None holds the mean, 95 the 95th percentile (an estimate).
+        keep_at_least: share that is kept whatever happens.
+        path, table:   as for the writer's own `start` and `toTable`.
+        """
+        target = None if latency is None else _seconds(latency, "latency")
+        if any(query.name == name for query in self._spark.streams.active):
+            raise UsageError(f"a query {name!r} is running already; give this one another name")
+        writer = writer.queryName(name)
+        facts = read_facts(self._spark, writer, name)
+        plan = plan_of(writer)
+        gates = gates_in(plan)
+        if not gates:
+            raise UsageError(f"query {name!r} has no gate; put one with gate(df, name) before it")
+        extra: dict[str, Any] = {}
+        if controller == "model":
+            extra = {"period_seconds": facts.trigger_seconds, "percentile": percentile}
+        settings = QuerySettings(
+            tuple(gates), target, None, controller, extra, keep_at_least=keep_at_least
+        )
+        state = self._state_of(name, facts)
+        why_not = _cannot_gate(facts, state)
+        if why_not is not None:
+            self.alarms_raised.raise_alarm("not gated", name, why_not)
+            return writer.toTable(table) if table is not None else writer.start(path)
+        return self._start_gated(writer, name, plan, facts, state, settings, path, table)
+
+    def _start_gated(
+        self,
+        writer: DataStreamWriter,
+        name: str,
+        plan: Any,
+        facts: WriterFacts,
+        state: CheckpointState,
+        settings: QuerySettings,
+        path: str | None,
+        table: str | None,
+    ) -> StreamingQuery:
+        key = uuid.uuid4().hex
+        rewrite = PlanRewrite(self._spark, lambda: self._companion(key))
+        own_plan = rewrite.of(plan)
+        finite = facts.trigger is TriggerKind.FINITE
+        run = QueryRun(key, name, rewrite.arrays, finite, frozenset(self._same_tuples))
+        if state.decision is not None:
+            run.apply(state.decision, state.last_batch if state.replays else None)
+        self._agent.add(run, settings)
+        try:
+            query = start_on_plan(self._spark, writer, own_plan, path, table)
+        except BaseException:
+            self._agent.remove(run)
+            raise
+        self._targets[name] = settings.latency_target_seconds
+        self._begin(run, query, facts, state)
+        return query
+
+    def _begin(
+        self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
+    ) -> None:
+        """Spark has started the query: connect the agent and the ledger with it."""
+        jquery: Any = query._jsq
+        execution = jquery.streamingQuery()
+        run.query_id = str(query.id)
+        directory = self._ledger_directory(run.name, facts, execution)
+        self._book.open(run, directory, str(query.runId), state.committed)
+        run.run_id = str(query.runId)
+        run.handle = QueryHandle(
+            lambda: int(execution.getLatestExecutionContext().batchId()),
+            lambda: _progress_of(execution),
+            lambda: [str(progress.json()) for progress in execution.recentProgress()],
+        )
+        for text in run.handle.recent_progress():  # what came before the agent knew the run
+            self._agent.observe(text)
+
+    def _ledger_directory(self, name: str, facts: WriterFacts, execution: Any) -> Path:
+        """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
+        if facts.checkpoint is not None:
+            beside = ledger_directory(str(execution.resolvedCheckpointRoot()))
+            if beside is not None:
+                return beside
+        directory = Path(tempfile.mkdtemp(prefix="headgate-ledger-"))
+        if facts.checkpoint is not None:
+            text = f"the checkpoint is not on this machine; rows go to {directory}"
+            self.alarms_raised.raise_alarm("ledger", name, text)
+        return directory
+
+    def _companion(self, key: str) -> DataFrame:
+        reader = self._spark.readStream.format(FORMAT)
+        reader = reader.option("agent", str(self._server.address_file)).option("query", key)
+        return reader.option("timeout", str(self._timeout_seconds)).load()
+
+    def _state_of(self, name: str, facts: WriterFacts) -> CheckpointState:
+        if facts.checkpoint is None:
+            return CheckpointState()
+        try:
+            return read_checkpoint(self._spark, facts.checkpoint)
+        except Exception as error:
+            text = f"cannot read {facts.checkpoint}: {error}"
+            self.alarms_raised.raise_alarm("checkpoint", name, text)
+            return CheckpointState()
+
+    def _ended(self, run_id: str, exception: str | None) -> None:
+        for run in self._agent.runs:
+            if run.run_id == run_id:
+                self._agent.remove(run)
+                self._book.close(run)
+                if exception is not None:
+                    text = f"ended with an error: {exception[:500]}"
+                    self.alarms_raised.raise_alarm("query", run.name, text)
+
+    # --- control --------------------------------------------------------------------------------
+
+    def mode(self, mode: str | None = None) -> str:
+        """The mode; with an argument, change it: "on", "off" (measure only) or "open"."""
+        if mode is not None:
+            try:
+                wanted = Mode(mode)
+            except ValueError:
+                known = ", ".join(m.value for m in Mode)
+                raise UsageError(f"no mode {mode!r}; expected one of {known}") from None
+            self._agent.set_mode(wanted)
+        return self._agent.mode.value
+
+    def limit(self, query: str, gate: str, keep: float) -> None:
+        """By hand: at most this share passes, from the next batch on. 1 lifts the limit."""
+        if not 0.0 <= keep <= 1.0:
+            raise UsageError(f"keep must be from 0 to 1, got {keep!r}")
+        for run in self._agent.runs:
+            if run.name == query and gate in run.gates:
+                self._agent.set_limit(run, gate, keep)
+                return
+        known = ", ".join(f"{run.name}/{gate}" for run in self._agent.runs for gate in run.gates)
+        raise UsageError(f"no gate {query}/{gate}; running are: {known or 'none'}")
+
+    # --- what happened --------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        """What was shed, why, for whom, since the checkpoint of each query was made."""
+        self._settle()
+        sums = sum_up(self._book.rows())
+        return Report(self.mode(), dict(self._targets), sums, self.alarms_raised.all())
+
+    def ledger(self) -> DataFrame:
+        """One row for each gate and batch: offered, kept, dropped, why, latency."""
+        self._settle()
+        return ledger_table(self._spark, self._book.directories)
+
+    def alarms(self) -> list[Alarm]:
+        """The last 1,000 alarms, oldest first."""
+        return self.alarms_raised.all()
+
+    def journal(self) -> list[str]:
+        """The coordinator's recent events and decisions, as lines of JSON."""
+        return self._agent.journal_lines
+
+    def close(self) -> None:
+        """Let go: queries run on and keep everything."""
+        self._settle()
+        self._server.close()
+        try:
+            self._spark.streams.removeListener(self._listener)
+        finally:
+            self._events.close()
+            self._book.close_all()
+
+    def _settle(self) -> None:
+        """Wait for what has been reported so far."""
+        deadline = time.monotonic() + 2.0
+        for run in self._agent.runs:
+            handle = run.handle
+            if handle is not None and (text := handle.last_progress()) is not None:
+                self._agent.observe(text)
+        self._events.drain(max(0.1, deadline - time.monotonic()))
+
+
+def _check_python(spark: SparkSession) -> None:
+    """Register the sources; UsageError when Spark's Python cannot load them."""
+    spark.dataSource.register(CompanionSource)
+    spark.dataSource.register(ReplaySource)
+    try:
+        spark.readStream.format(FORMAT).option("agent", "").option("query", "").load()
+    except PySparkException as error:
+        python = spark.sparkContext.pythonExec
+        raise UsageError(
+            f"Spark's Python {python!r} cannot load headgate; set PYSPARK_PYTHON to the Python "
+            f"that has it (here {sys.executable}) before the session is made: {error}"
+        ) from error
+
+
+def _progress_of(execution: Any) -> str | None:
+    progress = execution.lastProgress()
+    return None if progress is None else str(progress.json())
+
+
+def _cannot_gate(facts: WriterFacts, state: CheckpointState) -> str | None:
+    if facts.trigger is TriggerKind.OTHER:
+        return "only micro-batch triggers can be gated; the query runs without its gates"
+    if not state.is_new and state.decision is None:
+        return (
+            "its checkpoint was made without a gate, and Spark cannot add a source to a "
+            "checkpoint; the query runs without its gates. Start it with a new checkpoint"
+        )
+    return None
+
+
+def _seconds(value: str | float, what: str) -> float:
+    try:
+        seconds = DURATION.parse(value) if isinstance(value, str) else float(value)
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from None
+    if not 0.0 < seconds < 1e9:
+        raise UsageError(f"{what} must be above 0, got {value!r}")
+    return seconds

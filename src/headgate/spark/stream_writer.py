@@ -1,0 +1,78 @@
+"""What Headgate has to know of a DataStreamWriter, and how it starts one on another plan.
+
+PySpark's writer only forwards to Java; the fields are read by reflection. Works on
+internal names of Spark 4.2 and 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headgate.spark.live_array import jvm_of
+
+__all__ = ["TriggerKind", "WriterFacts", "plan_of", "read_facts", "start_on_plan"]
+
+
+class TriggerKind(StrEnum):
+    MICRO_BATCH = "micro-batch"
+    FINITE = "finite"  # AvailableNow, Once: reads what is there and ends
+    OTHER = "other"  # continuous, real time: no gate can work there
+
+
+@dataclass(frozen=True, slots=True)
+class WriterFacts:
+    """checkpoint is None where Spark will choose a temporary directory."""
+
+    checkpoint: str | None
+    trigger: TriggerKind
+    trigger_seconds: float
+
+
+def read_facts(spark: SparkSession, writer: DataStreamWriter, name: str) -> WriterFacts:
+    """Checkpoint directory and trigger of a writer."""
+    jwrite: Any = writer._jwrite
+    option = _field(jwrite, "extraOptions").get("checkpointLocation")
+    checkpoint = str(option.get()) if option.isDefined() else None
+    if checkpoint is None:
+        root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        checkpoint = f"{root}/{name}" if root else None
+    trigger = _field(jwrite, "trigger")
+    kind = str(trigger.getClass().getSimpleName()).rstrip("$")
+    if kind == "ProcessingTimeTrigger":
+        return WriterFacts(checkpoint, TriggerKind.MICRO_BATCH, trigger.intervalMs() / 1000.0)
+    finite = kind in ("AvailableNowTrigger", "OneTimeTrigger")
+    return WriterFacts(checkpoint, TriggerKind.FINITE if finite else TriggerKind.OTHER, 0.0)
+
+
+def plan_of(writer: DataStreamWriter) -> Any:
+    """The analysed plan that the writer would run."""
+    return _field(writer._jwrite, "ds").queryExecution().analyzed()
+
+
+def start_on_plan(
+    spark: SparkSession, writer: DataStreamWriter, jplan: Any, path: str | None, table: str | None
+) -> StreamingQuery:
+    """Start the writer on another plan; afterwards the writer is as it was."""
+    jwrite: Any = writer._jwrite
+    datasets = jvm_of(spark).org.apache.spark.sql.classic.Dataset
+    session: Any = spark._jsparkSession
+    field = jwrite.getClass().getDeclaredField("ds")
+    field.setAccessible(True)
+    before = field.get(jwrite)
+    field.set(jwrite, datasets.ofRows(session, jplan))
+    try:
+        return writer.toTable(table) if table is not None else writer.start(path)
+    finally:
+        field.set(jwrite, before)
+
+
+def _field(target: Any, name: str) -> Any:
+    field = target.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(target)

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headgate.coordinator import Mode, QuerySettings
+from headgate.spark.agent import Agent, TooLateError
+from headgate.spark.alarms import Alarms
+from headgate.spark.companion import CompanionReader
+from headgate.spark.decision import EVERYTHING, UNREACHABLE, GateDecision
+from headgate.spark.progress import BatchReport
+from headgate.spark.protocol import read_message, write_message
+from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.server import AgentServer
+
+FRESH = GateDecision().offset()
+
+
+class Array:
+    def __init__(self) -> None:
+        self.values: tuple[int, ...] = (0, EVERYTHING)
+
+    def set(self, values: tuple[int, ...]) -> None:
+        self.values = values
+
+
+class Query:
+    """A query as the agent sees it, with an offset log of its own."""
+
+    def __init__(self) -> None:
+        self.recorded: list[BatchReport] = []
+        self.alarms = Alarms()
+        self.agent = Agent(self.alarms, lambda _, report, __: self.recorded.append(report))
+        self.array = Array()
+        self.run = QueryRun("key", "alerts", {"orders": self.array})
+        self.run.query_id, self.run.run_id = "q", "r"
+        self.batch = 0
+        self.offset: dict[str, Any] = FRESH
+        self.progress: str | None = None
+        self.history: list[str] = []
+        self.run.handle = QueryHandle(
+            lambda: self.batch, lambda: self.progress, lambda: self.history
+        )
+        self.agent.add(self.run, QuerySettings(("orders",), 3.0))
+
+    def ask(self, seconds: float = 5.0) -> GateDecision:
+        self.offset = self.agent.decide("key", self.offset, time.monotonic() + seconds)
+        return GateDecision.from_offset(self.offset)
+
+    def finish(self, offered: int, seconds: float) -> None:
+        kept = offered * GateDecision.from_offset(self.offset).threshold("orders") // EVERYTHING
+        now = time.time()
+        metrics = {
+            "offered": offered,
+            "kept": kept,
+            "arrival_mean": now - seconds - 1.0 if kept else None,
+            "first_arrival": now - seconds - 2.0,
+            "last_arrival": now - seconds,
+        }
+        start = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(now - seconds))
+        self.progress = json.dumps(
+            {
+                "id": "q",
+                "runId": "r",
+                "batchId": self.batch,
+                "timestamp": start,
+                "durationMs": {"triggerExecution": seconds * 1000},
+                "sources": [{"endOffset": self.offset}],
+                "observedMetrics": {"headgate:orders": metrics},
+            }
+        )
+        self.history.append(self.progress)
+        self.batch += 1
+
+
+@pytest.fixture
+def query() -> Query:
+    return Query()
+
+
+def overload(query: Query) -> GateDecision:
+    """Batches that take three times the target: the next decision sheds."""
+    query.ask()
+    for _ in range(3):
+        query.finish(9000, 9.0)
+        decision = query.ask()
+    return decision
+
+
+def test_overload_is_shed_and_the_arrays_say_what_the_log_says(query: Query) -> None:
+    decision = overload(query)
+    assert decision.sheds
+    assert query.array.values == (decision.salt, decision.threshold("orders"))
+    assert [report.batch for report in query.recorded] == [0, 1, 2]
+    assert query.run.why[3]["orders"] == "feedback"
+
+
+def test_a_batch_that_is_observed_twice_counts_once(query: Query) -> None:
+    overload(query)
+    assert query.progress is not None
+    query.agent.observe(query.progress)
+    query.agent.observe(query.progress)
+    assert [report.batch for report in query.recorded] == [0, 1, 2]
+
+
+def test_batches_that_the_listener_has_not_brought_are_not_left_out(query: Query) -> None:
+    query.ask()
+    for _ in range(2):
+        query.finish(10, 0.1)
+    query.ask()
+    for _ in range(3):
+        query.finish(10, 0.1)
+    query.ask()
+    assert [report.batch for report in query.recorded] == [0, 1, 2, 3, 4]
+
+
+def test_asked_again_for_the_same_batch_nothing_waits_so_all_is_kept(query: Query) -> None:
+    first = overload(query)
+    again = query.ask()
+    assert not again.sheds
+    assert again.version == first.version + 1
+    assert query.ask() == again
+
+
+def test_a_decision_expires_with_its_batch(query: Query) -> None:
+    overload(query)
+    assert query.array.values[1] < EVERYTHING
+    query.finish(9000, 9.0)
+    assert query.progress is not None
+    query.agent.observe(query.progress)
+    assert query.array.values == (0, EVERYTHING)
+
+
+def test_late_progress_does_not_open_the_batch_that_runs(query: Query) -> None:
+    decision = overload(query)
+    assert query.progress is not None
+    query.agent.observe(query.progress)
+    assert query.array.values[1] == decision.threshold("orders")
+
+
+def test_an_asker_that_has_gone_changes_nothing_but_opens(query: Query) -> None:
+    overload(query)
+    query.finish(9000, 9.0)
+    with pytest.raises(TooLateError):
+        query.ask(seconds=-1.0)
+    assert query.array.values == (0, EVERYTHING)
+    assert any(alarm.kind == "agent" for alarm in query.alarms.all())
+
+
+def test_an_error_in_a_decision_keeps_everything(query: Query) -> None:
+    overload(query)
+
+    def fail() -> int:
+        raise RuntimeError("no JVM")
+
+    query.run.handle = QueryHandle(fail, lambda: None, list)
+    assert not query.ask().sheds
+    assert query.array.values[1] == EVERYTHING
+    assert query.alarms.all()[-1].kind == "decision"
+
+
+def test_the_kill_switch_works_on_the_next_question(query: Query) -> None:
+    overload(query)
+    query.agent.set_mode(Mode.OPEN)
+    assert not query.ask().sheds
+    query.finish(9000, 9.0)
+    assert not query.ask().sheds
+    query.agent.set_mode(Mode.ON)
+    query.finish(9000, 9.0)
+    assert query.ask().sheds
+
+
+def test_the_first_batch_teaches_nothing_and_bounds_the_second(query: Query) -> None:
+    query.ask()
+    query.finish(900, 9.0)
+    decision = query.ask()
+    assert query.run.why[1]["orders"] == "warm-up"
+    waiting = query.run.rates["orders"] * 9.0
+    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 900 / waiting, rel=0.2)
+
+
+def test_a_first_batch_within_the_target_bounds_nothing(query: Query) -> None:
+    query.ask()
+    query.finish(900, 1.0)
+    assert not query.ask().sheds
+
+
+def test_a_limit_by_hand_holds_and_is_lifted(query: Query) -> None:
+    query.agent.set_limit(query.run, "orders", 0.25)
+    assert query.ask().threshold("orders") == 250_000
+    assert query.ask().threshold("orders") == 250_000
+    assert query.run.why[0]["orders"] == "limit"
+    query.agent.set_limit(query.run, "orders", 1.0)
+    assert not query.ask().sheds
+
+
+def test_a_replayed_batch_gets_the_logged_decision(query: Query) -> None:
+    logged = GateDecision().changed_to({"orders": 0.125})
+    query.agent.replay("key", logged.offset())
+    assert query.array.values == (logged.salt, 125_000)
+
+
+def test_before_spark_hands_over_the_query_everything_is_kept(query: Query) -> None:
+    query.run.handle = None
+    query.offset = GateDecision().changed_to({"orders": 0.5}).offset()
+    assert not query.ask().sheds
+
+
+def test_foreign_and_broken_progress_is_passed_over(query: Query) -> None:
+    query.agent.observe("{}")
+    query.finish(10, 1.0)
+    assert query.progress is not None
+    query.agent.observe(query.progress.replace('"r"', '"other"'))
+    assert query.recorded == []
+    assert [alarm.kind for alarm in query.alarms.all()] == ["progress"]
+
+
+# --- over the socket ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(query: Query) -> Iterator[AgentServer]:
+    server = AgentServer(query.agent)
+    yield server
+    server.close()
+
+
+def reader_of(server: AgentServer, timeout: float = 5.0) -> CompanionReader:
+    options = {"agent": str(server.address_file), "query": "key", "timeout": str(timeout)}
+    return CompanionReader(options)
+
+
+def test_the_companion_asks_over_the_socket(query: Query, server: AgentServer) -> None:
+    query.agent.set_limit(query.run, "orders", 0.5)
+    reader = reader_of(server)
+    offset = reader.latestOffset(reader.initialOffset(), None)  # type: ignore[arg-type]
+    assert offset["keep"] == {"orders": 500_000}
+    assert reader.latestOffset(offset, None) == offset  # type: ignore[arg-type]
+    assert list(reader.partitions(FRESH, offset)) == []
+    reader.stop()
+
+
+def test_without_an_agent_the_companion_keeps_everything(query: Query, server: AgentServer) -> None:
+    query.agent.set_limit(query.run, "orders", 0.5)
+    reader = reader_of(server)
+    shed = reader.latestOffset(FRESH, None)  # type: ignore[arg-type]
+    address = server.address_file.read_text()
+    server.close()
+    server.address_file.write_text(address)
+    assert query.array.values == (0, EVERYTHING)
+    opened = reader.latestOffset(shed, None)  # type: ignore[arg-type]
+    assert (opened["keep"], opened["note"]) == ({}, UNREACHABLE)
+    assert reader.latestOffset(opened, None) == opened  # type: ignore[arg-type]
+    assert reader.latestOffset(FRESH, None) == FRESH  # type: ignore[arg-type]
+    reader.stop()
+    server.address_file.unlink()
+
+
+def test_a_replay_is_told_before_the_first_question(query: Query, server: AgentServer) -> None:
+    logged = GateDecision().changed_to({"orders": 0.125})
+    reader = reader_of(server)
+    reader.partitions(FRESH, logged.offset())
+    assert query.array.values == (logged.salt, 125_000)
+    reader.stop()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"token": "wrong", "do": "decide", "query": "key", "offset": FRESH, "deadline": 1e18},
+        {"do": "decide"},
+        {"token": None, "do": "pickle", "query": "key", "offset": {}},
+    ],
+)
+def test_strangers_are_shown_out(
+    query: Query, server: AgentServer, message: dict[str, Any]
+) -> None:
+    address = json.loads(server.address_file.read_text())
+    if message.get("token", 0) is None:
+        message = {**message, "token": address["token"]}
+    with socket.create_connection((address["host"], address["port"]), 2.0) as connection:
+        write_message(connection, message)
+        assert read_message(connection) is None
+    assert query.array.values == (0, EVERYTHING)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.spark.session import Headgate, attach
+from tests.spark.streams import rows_of, wait_for, wait_for_batches
+
+TARGET_SECONDS = 3.0
+
+
+def costly(column: str) -> Column:
+    """Some CPU time for each row, inside generated code."""
+    value = F.col(column).cast("string")
+    for _ in range(40):
+        value = F.sha2(value, 512)
+    return value
+
+
+def capacity_per_second(spark: SparkSession) -> float:
+    """Rows a second that the machine can process now, from a short batch job."""
+    rows = 5000
+    job = spark.range(0, rows, numPartitions=2).select(F.sum(F.length(costly("id"))))
+    job.collect()
+    start = time.monotonic()
+    job.collect()
+    return rows / (time.monotonic() - start)
+
+
+def test_latency_settles_at_the_target_and_grows_without_a_gate(
+    hg: Headgate, spark: SparkSession, replay: Callable[..., DataFrame]
+) -> None:
+    rate = 3.0 * capacity_per_second(spark)
+    crowd = replay(
+        pattern="flash crowd",
+        rate=round(rate / 20),
+        peak=round(rate),
+        **{"at": "6s", "for": "900s"},
+    )
+    stream = hg.gate(crowd, "crowd", arrival="timestamp", identity=["id"])
+    work = stream.select(F.sum(F.length(costly("id"))).alias("total"))
+    writer = work.writeStream.format("noop").outputMode("complete")
+    query = hg.start(writer, name="loop", latency=TARGET_SECONDS)
+    wait_for(lambda: sum(row["dropped"] > 0 for row in rows_of(hg, "loop")) >= 9)
+    rows = rows_of(hg, "loop")
+    settled = [row["latency_mean_seconds"] for row in rows[-4:]]
+    assert any(row["dropped"] and row["why"] == "feedback" for row in rows)
+    assert 0.4 * TARGET_SECONDS < median(settled) < 2.0 * TARGET_SECONDS, settled
+    hg.mode("open")
+    opened = wait_for_batches(hg, "loop", 2)
+    hg.mode("on")
+    query.stop()
+    assert opened[-1]["dropped"] == 0
+    assert opened[-1]["why"] == "mode"
+    assert opened[-1]["latency_mean_seconds"] > 1.3 * median(settled)
+
+
+def test_a_dead_agent_stops_no_query_and_drops_nothing(
+    spark: SparkSession, replay: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    own = attach(spark, timeout="20s")
+    stream = own.gate(replay(rate=2000), "lonely", identity=["id"])
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = own.start(writer, name="lonely")
+    wait_for_batches(own, "lonely", 1)
+    own.limit("lonely", "lonely", 0.25)
+    wait_for_batches(own, "lonely", 2)
+    assert rows_of(own, "lonely")[-1]["dropped"] > 0
+    own._server.close()
+    wait_for_batches(own, "lonely", 3)
+    rows = rows_of(own, "lonely")
+    assert query.isActive
+    assert rows[-1]["offered"] > 0
+    assert rows[-1]["dropped"] == 0
+    assert rows[-1]["keep_fraction"] == 1.0
+    wait_for(lambda: [a for a in own.alarms() if a.kind == "agent" and a.subject == "lonely"])
+    query.stop()
+    own.close()

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.errors import UsageError
+from headgate.spark.session import Headgate
+from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
+
+Replay = Callable[..., DataFrame]
+
+
+def test_a_gate_keeps_by_fraction_and_by_the_hash_rule(
+    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    stream = hg.gate(replay(rate=5000), "orders", arrival="timestamp", identity=["id"])
+    assert type(stream) is type(replay())
+    assert stream.columns == ["id", "key", "value", "timestamp"]
+    writer = stream.writeStream.format("parquet").option("path", str(out))
+    query = hg.start(writer.option("checkpointLocation", str(checkpoint)), name="fractions")
+    wait_for_batches(hg, "fractions", 1)
+    for keep in (0.3, 0.0, 1.0):
+        hg.limit("fractions", "orders", keep)
+        wait_for_batches(hg, "fractions", 2)
+    query.stop()
+    rows = rows_of(hg, "fractions")
+    by_share = {row["keep_fraction"]: row for row in rows if row["offered"]}
+    assert set(by_share) >= {0.3, 0.0, 1.0}
+    for row in rows:
+        assert row["offered"] == row["kept"] + row["dropped"]
+        tolerance = 5 * (row["offered"] * 0.25) ** 0.5
+        assert abs(row["kept"] - row["keep_fraction"] * row["offered"]) <= tolerance
+    assert by_share[0.0]["kept"] == 0
+    assert by_share[1.0]["dropped"] == 0
+    assert [row["batch"] for row in rows] == list(range(len(rows)))
+    written = spark.read.parquet(str(out))
+    ids = written.toPandas()["id"].tolist()
+    assert len(ids) == len(set(ids)) == sum(row["kept"] for row in rows)
+    assert set(ids) == expected_ids(spark, checkpoint, "orders", {row["batch"] for row in rows})
+    salts = {decision.salt for decision, _ in logged_batches(checkpoint).values()}
+    assert len(salts) >= 3
+    report = hg.report()
+    [sums] = [sums for key, sums in report.sums.items() if key == ("fractions", "orders")]
+    assert (sums.offered, sums.kept) == (
+        sum(row["offered"] for row in rows),
+        sum(row["kept"] for row in rows),
+    )
+    assert report.balances
+    assert "fractions / orders" in str(report)
+    table = hg.ledger().where("query = 'fractions'").agg(F.sum("offered"), F.sum("kept")).first()
+    assert table is not None
+    assert tuple(table) == (sums.offered, sums.kept)
+
+
+def _rate(spark: SparkSession) -> DataFrame:
+    """Spark's own source: columns timestamp and value."""
+    return spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
+
+
+def _windows(hg: Headgate, spark: SparkSession) -> DataFrame:
+    """The watermark stands below the gate, the window above it."""
+    late = _rate(spark).withWatermark("timestamp", "1 second")
+    gated = hg.gate(late, "below", arrival="timestamp", identity=["value"])
+    return gated.groupBy(F.window("timestamp", "2 seconds")).count()
+
+
+def _join(hg: Headgate, spark: SparkSession) -> DataFrame:
+    sides = []
+    for name in ("left", "right"):
+        gated = hg.gate(_rate(spark), name, arrival="timestamp", identity=["value"])
+        late = gated.withWatermark("timestamp", "2 seconds")
+        sides.append(
+            late.select(F.col("value").alias(name), F.col("timestamp").alias(name + "_at"))
+        )
+    near = "left = right and right_at between left_at - interval 1 hour and left_at"
+    return sides[0].join(sides[1], F.expr(near + " + interval 1 hour"))
+
+
+def _distinct(hg: Headgate, spark: SparkSession) -> DataFrame:
+    gated = hg.gate(_rate(spark), "distinct", arrival="timestamp", identity=["value"])
+    keyed = gated.withColumn("key", F.col("value") % 50)
+    return keyed.withWatermark("timestamp", "5 seconds").dropDuplicates(["key"])
+
+
+@pytest.mark.parametrize("build", [_windows, _join, _distinct])
+def test_plain_pyspark_stands_between_gate_and_start(
+    hg: Headgate, spark: SparkSession, build: Callable[[Headgate, SparkSession], DataFrame]
+) -> None:
+    name = build.__name__.strip("_")
+    writer = build(hg, spark).writeStream.format("memory").outputMode("append")
+    query = hg.start(writer, name=name, latency="120s")
+    wait_for_batches(hg, name, 1)
+    for gate in {row["gate"] for row in rows_of(hg, name)}:
+        hg.limit(name, gate, 0.5)
+    wait_for(lambda: _half(rows_of(hg, name)), what=f"half of {name}")
+    wait_for(lambda: spark.table(name).limit(1).count(), what=f"results of {name}")
+    assert query.exception() is None
+    query.stop()
+    rows = rows_of(hg, name)
+    assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
+    gates = {"windows": {"below"}, "join": {"left", "right"}, "distinct": {"distinct"}}
+    assert {row["gate"] for row in rows} == gates[name]
+
+
+def _half(rows: list[dict[str, object]]) -> bool:
+    gates = {row["gate"] for row in rows}
+    halved = {row["gate"] for row in rows if row["keep_fraction"] == 0.5 and row["dropped"]}
+    return bool(gates) and gates == halved
+
+
+def test_two_queries_on_one_gated_stream_have_decisions_of_their_own(
+    hg: Headgate, replay: Replay
+) -> None:
+    gated = hg.gate(replay(rate=3000), "shared", identity=["id"])
+    batches: list[int] = []
+    one = gated.writeStream.foreachBatch(lambda frame, _: batches.append(frame.count()))
+    first = hg.start(one, name="first")
+    second = hg.start(gated.writeStream.format("noop"), name="second", latency=60)
+    wait_for_batches(hg, "first", 1)
+    wait_for_batches(hg, "second", 1)
+    hg.limit("first", "shared", 0.2)
+    seen = wait_for_batches(hg, "first", 3)
+    wait_for_batches(hg, "second", 3)
+    first.stop()
+    second.stop()
+    assert seen[-1]["keep_fraction"] == 0.2
+    assert 0 < seen[-1]["kept"] < seen[-1]["offered"] / 2
+    assert all(row["dropped"] == 0 for row in rows_of(hg, "second"))
+    kept = [row["kept"] for row in rows_of(hg, "first")]
+    assert batches[: len(kept)] == kept[: len(batches)]
+
+
+def test_available_now_reads_everything_and_ends(
+    hg: Headgate, replay: Replay, tmp_path: Path
+) -> None:
+    stream = hg.gate(replay(rate=1e6, rows=9000, maxRowsPerTrigger=4000), "finite")
+    writer = stream.writeStream.format("noop").trigger(availableNow=True)
+    query = hg.start(writer.option("checkpointLocation", str(tmp_path)), name="finite", latency=1)
+    assert query.awaitTermination(60)
+    rows = rows_of(hg, "finite")
+    assert sum(row["offered"] for row in rows) == sum(row["kept"] for row in rows) > 0
+
+
+def test_mistakes_are_said_before_anything_starts(
+    hg: Headgate, spark: SparkSession, replay: Replay
+) -> None:
+    stream = replay(rate=10)
+    with pytest.raises(UsageError, match="not a stream"):
+        hg.gate(spark.range(3), "a")
+    with pytest.raises(UsageError, match="no column 'when'"):
+        hg.gate(stream, "a", arrival="when")
+    with pytest.raises(UsageError, match="expected a timestamp"):
+        hg.gate(stream.withColumn("t", F.lit("x")), "a", arrival="t")
+    with pytest.raises(UsageError, match="map or variant"):
+        hg.gate(stream.withColumn("m", F.create_map("key", "id")), "a", identity=["m"])
+    with pytest.raises(UsageError, match="has no gate"):
+        hg.start(stream.writeStream.format("noop"), name="a")
+    with pytest.raises(UsageError, match="latency"):
+        hg.start(hg.gate(stream, "a").writeStream.format("noop"), name="a", latency="soon")
+    with pytest.raises(UsageError, match="no mode"):
+        hg.mode("closed")
+    with pytest.raises(UsageError, match="no gate"):
+        hg.limit("nobody", "a", 0.5)
+    assert not spark.streams.active

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from headgate.spark.alarms import Alarms
+from headgate.spark.decision import GateDecision
+from headgate.spark.ledger_book import LedgerBook
+from headgate.spark.ledger_file import LedgerFile, LedgerLine, read_lines
+from headgate.spark.progress import BatchReport, GateReport
+from headgate.spark.query_run import QueryRun
+from headgate.spark.report import Report, sum_up
+
+LINE = LedgerLine(1.0, "alerts", "q", "r1", 0, "orders", "counted", 9, 6, 3, 0.6, 1, 1, "feedback")
+
+
+def test_a_row_is_written_once_also_by_the_next_run(tmp_path: Path) -> None:
+    first = LedgerFile(tmp_path, "r1")
+    first.append([LINE, LINE, replace(LINE, batch=1)])
+    first.append([LINE])
+    first.close()
+    second = LedgerFile(tmp_path, "r2")
+    assert second.last_batch("q") == 1
+    second.append([replace(LINE, batch=1), replace(LINE, batch=2)])
+    second.close()
+    assert [row["batch"] for row in read_lines([tmp_path])] == [0, 1, 2]
+
+
+def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
+    ledger = LedgerFile(tmp_path, "r1")
+    ledger.append([LINE])
+    ledger.close()
+    with (tmp_path / "r1-00000.jsonl").open("a") as file:
+        file.write('{"query_id":"q","batch":1,"ga')
+    assert LedgerFile(tmp_path, "r2").last_batch("q") == 0
+
+
+def book_with_run(directory: Path, committed: tuple[int, ...]) -> tuple[LedgerBook, QueryRun]:
+    book, run = LedgerBook(Alarms()), QueryRun("key", "alerts", {"orders": []})  # type: ignore[dict-item]
+    run.query_id = "q"
+    book.open(run, directory, "r", committed)
+    return book, run
+
+
+def report_of(batch: int) -> BatchReport:
+    decision = GateDecision().changed_to({"orders": 0.5})
+    return BatchReport("q", "r", batch, 10.0, 1.0, decision, {"orders": GateReport(10, 5)})
+
+
+def test_committed_batches_without_numbers_are_named(tmp_path: Path) -> None:
+    book, run = book_with_run(tmp_path, ())
+    book.enter(run, report_of(0), {})
+    book.close(run)
+    book, run = book_with_run(tmp_path, (0, 1))
+    book.enter(run, report_of(2), {})
+    rows = list(book.rows())
+    book.close_all()
+    assert [(row["batch"], row["status"]) for row in rows] == [
+        (0, "counted"),
+        (1, "uncounted"),
+        (2, "counted"),
+    ]
+    [sums] = sum_up(rows).values()
+    assert (sums.offered, sums.kept, sums.dropped, sums.uncounted_batches) == (20, 10, 10, 1)
+    assert sums.dropped_because == {"replayed": 10}
+    report = Report("on", {"alerts": 3.0}, sum_up(rows), [])
+    assert report.balances
+    assert "1 batches could not be counted" in str(report)
+    assert report.as_dict()["gates"][0]["dropped"] == 10
+
+
+def test_a_disk_that_refuses_raises_an_alarm_and_rows_wait(tmp_path: Path) -> None:
+    blocked = tmp_path / "ledger"
+    alarms = Alarms()
+    book, run = LedgerBook(alarms), QueryRun("key", "alerts", {"orders": []})  # type: ignore[dict-item]
+    run.query_id = "q"
+    blocked.write_text("a file stands where the directory should be")
+    book.open(run, blocked, "r", ())
+    book.enter(run, report_of(0), {})
+    assert [alarm.kind for alarm in alarms.all()] == ["ledger"]
+    blocked.unlink()
+    book.enter(run, report_of(1), {})
+    book.close_all()
+    assert [row["batch"] for row in book.rows()] == [0, 1]

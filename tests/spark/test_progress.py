@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from headgate.spark.decision import GateDecision
+from headgate.spark.progress import BatchReport, GateReport, parse_progress
+
+DECISION = GateDecision().changed_to({"orders": 0.5})
+
+
+def progress(batch: int = 3, **metrics: Any) -> str:
+    return json.dumps(
+        {
+            "id": "q",
+            "runId": "r",
+            "batchId": batch,
+            "timestamp": "2026-01-01T00:00:10.000Z",
+            "durationMs": {"triggerExecution": 2000, "addBatch": 1500},
+            "sources": [{"endOffset": {"row": 5}}, {"endOffset": DECISION.offset()}],
+            "observedMetrics": {"headgate:orders": metrics, "mine": {"x": 1}},
+        }
+    )
+
+
+START = 1767225610.0
+
+
+def test_a_batch_is_read_from_progress() -> None:
+    report = parse_progress(
+        progress(
+            offered=100,
+            kept=50,
+            arrival_mean=START - 1.0,
+            first_arrival=START - 2.0,
+            last_arrival=START,
+        )
+    )
+    assert report.decision == DECISION
+    assert list(report.gates) == ["orders"]
+    assert report.end_seconds == START + 2.0
+    assert report.latency_mean_seconds() == pytest.approx(3.0)
+    assert report.latency_percentiles_seconds()[95.0] == pytest.approx(3.9)
+    event = report.event("alerts", None)
+    assert event.counts["orders"].dropped == 50
+    assert event.arrival_rate_per_second == pytest.approx(50.0)
+
+
+def test_a_batch_without_rows_has_no_latency() -> None:
+    report = parse_progress(progress(offered=0, kept=0, arrival_mean=None))
+    assert report.latency_mean_seconds() is None
+    assert report.latency_percentiles_seconds() == {}
+    assert report.event("alerts", None).arrival_rate_per_second == 0.0
+
+
+def test_the_rate_counts_the_time_in_which_tuples_came() -> None:
+    before = BatchReport("q", "r", 1, START - 60.0, 1.0, None)
+    after_a_pause = GateReport(1000, 1000, START - 0.5, START - 1.0, START)
+    late_events = GateReport(1000, 1000, START - 0.5, START - 9999.0, START)
+    for gate, rate in ((after_a_pause, 1000.0), (late_events, 1000.0 / 60.0)):
+        report = BatchReport("q", "r", 2, START, 1.0, None, {"g": gate})
+        assert report.arrival_rates(before)["g"] == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"id": 1}', '{"durationMs": 3}'])
+def test_what_is_no_progress_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="progress"):
+        parse_progress(text)
