@@ -135,9 +135,9 @@ class FlowModel:
 
     def input_rates(self, rates: Floats) -> Floats:
         """The offered rate of each input arc; 0 for arcs behind a split."""
-        if not len(rates):
-            return np.zeros(len(self.locations))
-        return np.where(self.input_of >= 0, rates[self.input_of], 0.0)
+        offered = np.zeros(len(self.locations))
+        offered[self._entering] = rates[self._entering_of]
+        return offered
 
     def evaluate(self, rates: Floats, keep_fractions: Floats) -> Flow:
         """Follow the tuples through the network under `keep_fractions`."""
@@ -208,6 +208,14 @@ class FlowModel:
                 fed, gains = self.feed.rows[here], self.feed.values[here]
                 found.append(Forwarding(owners, starts, fed, gains))
         return tuple(found)
+
+    @cached_property
+    def _entering(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.input_of >= 0)
+
+    @cached_property
+    def _entering_of(self) -> NDArray[np.int32]:
+        return self.input_of[self._entering]
 
     @cached_property
     def _feed_by_level(self) -> tuple[SparseMatrix, ...]:

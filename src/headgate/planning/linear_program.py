@@ -79,18 +79,20 @@ class FlowProgram:
         self._first_level = self._first_floor + queries * floors
         self._row_count = self._first_level + queries * levels
         self._columns = np.arange(self._count + 1, dtype=np.int32)
+        self._input_columns = np.flatnonzero(model.input_of >= 0).astype(np.int32)
+        self._input_of = model.input_of[self._input_columns]
+        self._input_scale = self.scale[self._input_columns]
+        self._input_closed = self._blocked[self._input_columns]
+        self._cost: Floats | None = None
         self._floor_rows = np.arange(self._first_floor, self._first_level, dtype=np.int32)
         self._level_rows = np.arange(self._first_level, self._row_count, dtype=np.int32)
         self._pass_model(splits)
 
     def set_rates(self, rates: Floats) -> None:
-        """Move the bounds to new rates."""
-        upper = np.full(self._count + 1, _INFINITY)
-        inputs = self.model.input_of >= 0
-        upper[:-1][inputs] = rates[self.model.input_of[inputs]] / self.scale[inputs]
-        upper[:-1][self._blocked] = 0.0
-        upper[-1] = 1.0
-        self._solver.changeColsBounds(self._count + 1, self._columns, np.zeros_like(upper), upper)
+        """Move the bounds of the input arcs to new rates."""
+        upper = rates[self._input_of] / self._input_scale
+        upper[self._input_closed] = 0.0
+        self._solver.changeColsBounds(len(upper), self._input_columns, np.zeros(len(upper)), upper)
 
     def set_floors(self, floor_rates: Floats) -> None:
         """Require delivered_q >= floor_rates_q, in tuples per second; 0 asks for nothing."""
@@ -127,7 +129,10 @@ class FlowProgram:
     def _maximise(self, reward: Floats) -> Solution | None:
         top = float(np.max(reward, initial=0.0)) or 1.0
         solver = self._solver
-        solver.changeColsCost(self._count + 1, self._columns, -reward / top)
+        cost = -reward / top
+        if self._cost is None or not np.array_equal(cost, self._cost):
+            solver.changeColsCost(self._count + 1, self._columns, cost)
+            self._cost = cost
         if not solve(solver, self._time_limit_seconds):
             return None
         solution = solver.getSolution()
@@ -192,7 +197,10 @@ class FlowProgram:
         lp.num_col_, lp.num_row_ = self._count + 1, rows
         lp.col_cost_ = np.zeros(self._count + 1)
         lp.col_lower_ = np.zeros(self._count + 1)
-        lp.col_upper_ = np.full(self._count + 1, _INFINITY)
+        upper = np.full(self._count + 1, _INFINITY)
+        upper[:-1][self._blocked] = 0.0
+        upper[-1] = 1.0
+        lp.col_upper_ = upper
         lower = np.full(rows, -_INFINITY)
         upper = np.full(rows, _INFINITY)
         upper[: self._first_capacity] = 0.0
