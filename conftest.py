@@ -12,12 +12,14 @@ Every block runs in a directory of its own that has `examples/` in it.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from typer.testing import CliRunner
@@ -25,6 +27,11 @@ from typer.testing import CliRunner
 from headgate.cli import app
 
 ROOT = Path(__file__).parent
+
+# A test never fails because the machine is slow, and CI draws the same examples every time.
+settings.register_profile("headgate", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("headgate")
+
 YAML_FILE = re.compile(r"^```yaml\n(?P<text># (?P<name>[\w-]+\.yaml)\n.*?)^```", re.M | re.S)
 
 
