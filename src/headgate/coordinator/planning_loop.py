@@ -85,6 +85,7 @@ class NodePlan:
         self._expected = settings.expected_rates_per_second
         self._operators: dict[str, OperatorStatistics] = {}
         self._node = TableNode(self._setup(), settings.tables)
+        self._heard = False
         self._rates: dict[str, float] = {}
 
     def observe(
@@ -99,8 +100,12 @@ class NodePlan:
             self._operators |= fresh
             setup = SetupChanged(self._name, self._setup())
             messages += _travelling(self._node.handle(setup))
+        heard, self._heard = self._heard, False
+        if heard:
+            messages += _travelling(self._node.speak())
         by_arc = self._by_arc(rates)
-        if fresh or not self.keep_fraction or _moved(self._rates, by_arc, self._replan_above):
+        new = fresh or heard or not self.keep_fraction
+        if new or _moved(self._rates, by_arc, self._replan_above):
             self._rates = by_arc
             told = RatesReported(self._name, self._name, by_arc)
             messages += _travelling(self._node.handle(told))
@@ -108,8 +113,12 @@ class NodePlan:
         return messages
 
     def receive(self, message: NeighbourMessage) -> list[NeighbourMessage]:
-        """A neighbour's table or rates."""
-        return [*_travelling(self._node.handle(message)), *self._decide()]
+        """A neighbour's table or rates; it counts when rates are next observed.
+
+        So many messages make the node's own table once, and not once for each.
+        """
+        self._heard = True
+        return _travelling(self._node.hear(message))
 
     def _decide(self) -> list[NeighbourMessage]:
         if not self._node.started:

@@ -19,7 +19,6 @@ from headgate.planning.cut_tables.table_messages import (
     Owner,
     RatesReported,
     ReceivedTable,
-    SetupChanged,
     TableChanged,
     TableWithdrawn,
     matched_rows,
@@ -56,6 +55,7 @@ class TableNode:
         self._program = NodeProgram(setup.part)
         self._table = _no_table(self._program.inputs)
         self.started = False
+        self._has_news = False
 
     @property
     def name(self) -> str:
@@ -72,18 +72,29 @@ class TableNode:
 
     def handle(self, message: Message) -> list[Message]:
         """Take one message in and say what follows from it."""
+        reports = self.hear(message)
+        return reports + self.speak()
+
+    def hear(self, message: Message) -> list[Message]:
+        """Take one message in; what follows for the own table waits until `speak`.
+
+        With many messages at once, this makes the table once and not for each of them.
+        """
+        if isinstance(message, RatesReported):
+            self.rates.update(message.rates)
+            return self._report(message.rates) if self.started else []
         if isinstance(message, TableChanged):
-            table = self._received.setdefault(message.sender, ReceivedTable())
-            table.apply(message)
-            return self._announce()
-        if isinstance(message, TableWithdrawn):
+            self._received.setdefault(message.sender, ReceivedTable()).apply(message)
+        elif isinstance(message, TableWithdrawn):
             self._received.pop(message.sender, None)
-            return self._announce()
-        if isinstance(message, SetupChanged):
+        else:
             self.setup = message.setup
-            return self._announce()
-        self.rates.update(message.rates)
-        return self._report(message.rates) if self.started else []
+        self._has_news = True
+        return []
+
+    def speak(self) -> list[Message]:
+        """Bring program and table up to date, if anything was heard, and say what changed."""
+        return self._announce() if self._has_news else []
 
     def stop(self) -> list[Message]:
         """The last message: whoever holds this node's table forgets it."""
@@ -155,6 +166,7 @@ class TableNode:
         """Rebuild program and table, and say what changed; silent before `start`."""
         if not self.started:
             return []
+        self._has_news = False
         self._rebuild()
         recipient = self.recipient
         withdrawn = [] if recipient == self._sent_to else self._withdraw()
