@@ -40,6 +40,6 @@ def test_the_experiment_has_a_gap_below_one_percent() -> None:
     outcome = THOUSAND_NODES.run(Request(quick=True), quiet)
     found = {finding.what: finding.ours for finding in outcome.findings}
     assert float(found["largest gap to the central exact plan, settled"] or 0.0) < 0.01
-    assert found["largest number of overloaded nodes"] == 0
+    assert found["most nodes above their capacity by more than 1 %"] == 0
     last = outcome.rows[-1]
     assert float(last["kept_gold"] or 0) > float(last["kept_bronze"] or 0)

@@ -41,12 +41,18 @@ from headgate.planning.cut_tables.dfit import expected_rates, nodes_in_order
 from headgate.planning.cut_tables.table_node import TableNodeSettings
 from headgate.planning.flow_model import Floats, compile_part
 
-__all__ = ["NodeTree", "TreeStep"]
+__all__ = ["REPLAN_ABOVE", "NodeTree", "TreeStep"]
+
+REPLAN_ABOVE = 0.01  # a node decides anew when a rate has moved by more than this share
 
 
 @dataclass(frozen=True)
 class TreeStep:
-    """What happened in one step: score of the whole tree, traffic, and kept tuples by class."""
+    """What happened in one step: score of the whole tree, traffic, and kept tuples by class.
+
+    overloaded_nodes: nodes above their capacity by more than `REPLAN_ABOVE`. Below that
+    share a node does not notice that a rate has moved.
+    """
 
     time_seconds: float
     score: float
@@ -122,7 +128,7 @@ class NodeTree:
         for message in sent:
             self._nodes[message.receiver].inbox.append(message)
         flow = self.model.evaluate(self.model.rates(rates), keep)
-        over = int(np.sum(flow.loads > self.model.capacities * (1.0 + 1e-6)))
+        over = int(np.sum(flow.loads > self.model.capacities * (1.0 + REPLAN_ABOVE)))
         now, self.time_seconds = self.time_seconds, self.time_seconds + 1.0
         size = sum(message.size_bytes for message in sent)
         return TreeStep(now, flow.score, over, len(sent), size, account.offered, account.kept)
@@ -168,6 +174,7 @@ class NodeTree:
             network=network,
             node=name,
             classes=classes,
+            replan_above=REPLAN_ABOVE,
             tables=self._tables,
             expected_rates_per_second=self._expected,
         )

@@ -140,7 +140,8 @@ def _findings(rows: Sequence[Row], network: Network) -> list[Finding]:
         Finding("bytes exchanged, mean of a node", total / len(network.nodes)),
         Finding("largest gap to the central exact plan, settled", max(settled)),
         Finding(
-            "largest number of overloaded nodes", max(int(r["overloaded_nodes"] or 0) for r in rows)
+            "most nodes above their capacity by more than 1 %",
+            max(int(r["overloaded_nodes"] or 0) for r in rows),
         ),
         Finding("wall seconds", rows[-1]["wall_seconds"]),
         Finding(
