@@ -16,7 +16,7 @@ from headgate.errors import GuaranteesCollideError, PlanningError
 from headgate.network import Network, OperatorStatistics, Statistics
 from headgate.planning import ExactPlanner
 from headgate.planning.cut_tables.dfit import expected_rates, node_setup, nodes_in_order
-from headgate.planning.cut_tables.node_program import rates_for
+from headgate.planning.cut_tables.node_program import NodeDecision, rates_for
 from headgate.planning.cut_tables.table_messages import (
     Message,
     NodeSetup,
@@ -113,22 +113,27 @@ class NodePlan:
         return messages
 
     def receive(self, message: NeighbourMessage) -> list[NeighbourMessage]:
-        """A neighbour's table or rates; it counts when rates are next observed.
+        """A neighbour's table or rates. It counts for the own gates at once.
 
-        So many messages make the node's own table once, and not once for each.
+        The node's own table follows when rates are next observed, so that many messages
+        make it once and not once for each.
         """
         self._heard = True
-        return _travelling(self._node.hear(message))
+        reports = _travelling(self._node.hear(message))
+        if self._node.started:
+            self._keep(self._node.decide())
+        return reports
 
     def _decide(self) -> list[NeighbourMessage]:
-        if not self._node.started:
-            return []
         decision = self._node.decide()
+        self._keep(decision)
+        return _travelling(self._node.refine(decision))
+
+    def _keep(self, decision: NodeDecision) -> None:
         part = self._node.setup.part
         keep = keep_from(part, rates_for(part.inputs, self._node.rates), decision.kept)
         names = (arc.name for arc in part.locations)
         self.keep_fraction = dict(zip(names, np.clip(keep, 0.0, 1.0).tolist(), strict=True))
-        return _travelling(self._node.refine(decision))
 
     def _by_arc(self, rates: Mapping[str, float]) -> dict[str, float]:
         part = self._node.setup.part

@@ -79,6 +79,7 @@ class TableNode:
         """Take one message in; what follows for the own table waits until `speak`.
 
         With many messages at once, this makes the table once and not for each of them.
+        `decide` counts what was heard at once.
         """
         if isinstance(message, RatesReported):
             self.rates.update(message.rates)
@@ -102,7 +103,9 @@ class TableNode:
         return self._withdraw()
 
     def decide(self) -> NodeDecision:
-        """What to keep at the rates known now."""
+        """What to keep at the rates known now, with all that was heard."""
+        if self._has_news:
+            self._refresh_program()
         return self._program.decide(rates_for(self._program.inputs, self.rates), sparing=True)
 
     def refine(self, decision: NodeDecision) -> list[Message]:
@@ -134,12 +137,14 @@ class TableNode:
         decision = self._program.decide(rates)
         return decision.intercept + float(decision.slopes @ rates)
 
-    def _rebuild(self) -> None:
+    def _refresh_program(self) -> None:
         current = [r for r in self._received.values() if self._fits(r)]
         self._program = NodeProgram(self.setup.part, [received.table() for received in current])
         self._owners = dict(self.setup.owners)
         for received in current:
             self._owners.update(zip(received.inputs, received.owners, strict=True))
+
+    def _refresh_table(self) -> None:
         if self.recipient is None:  # nobody asks for it: the program itself decides
             self._table = _no_table(self._program.inputs)
         else:
@@ -167,7 +172,8 @@ class TableNode:
         if not self.started:
             return []
         self._has_news = False
-        self._rebuild()
+        self._refresh_program()
+        self._refresh_table()
         recipient = self.recipient
         withdrawn = [] if recipient == self._sent_to else self._withdraw()
         return withdrawn if recipient is None else [*withdrawn, *self._difference(recipient)]
