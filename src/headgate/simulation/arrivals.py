@@ -19,6 +19,7 @@ gives a random process the same draws. Cost: O(tuples) in numpy.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -44,14 +45,14 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-class Arrivals:
+class Arrivals(ABC):
     """What every arrival process can do. Times are virtual seconds, rates tuples per second."""
 
     is_random: bool = False
 
+    @abstractmethod
     def profile_until(self, end_seconds: float) -> RateProfile:
         """The rate over time, right at least up to `end_seconds`."""
-        raise NotImplementedError
 
     def rate_at(self, time_seconds: float) -> float:
         """Tuples per second at one time; 0 before time 0."""
