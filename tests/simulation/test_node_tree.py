@@ -41,5 +41,6 @@ def test_the_experiment_has_a_gap_below_one_percent() -> None:
     found = {finding.what: finding.ours for finding in outcome.findings}
     assert float(found["largest gap to the central exact plan, settled"] or 0.0) < 0.01
     assert found["most nodes above their capacity by more than 1 %"] == 0
+    assert float(found["largest load of a node, share of its capacity"] or 0.0) <= 1.01
     last = outcome.rows[-1]
     assert float(last["kept_gold"] or 0) > float(last["kept_bronze"] or 0)

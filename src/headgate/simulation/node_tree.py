@@ -52,11 +52,13 @@ class TreeStep:
 
     overloaded_nodes: nodes above their capacity by more than `REPLAN_ABOVE`. Below that
     share a node does not notice that a rate has moved.
+    largest_load_share: the largest load of a node or link, as a share of its capacity.
     """
 
     time_seconds: float
     score: float
     overloaded_nodes: int
+    largest_load_share: float
     messages: int
     message_bytes: int
     offered_by_class: Mapping[str, int]
@@ -129,9 +131,13 @@ class NodeTree:
             self._nodes[message.receiver].inbox.append(message)
         flow = self.model.evaluate(self.model.rates(rates), keep)
         over = int(np.sum(flow.loads > self.model.capacities * (1.0 + REPLAN_ABOVE)))
+        limited = self.model.capacities > 0.0
+        fullest = float(np.max(flow.loads[limited] / self.model.capacities[limited], initial=0.0))
         now, self.time_seconds = self.time_seconds, self.time_seconds + 1.0
         size = sum(message.size_bytes for message in sent)
-        return TreeStep(now, flow.score, over, len(sent), size, account.offered, account.kept)
+        return TreeStep(
+            now, flow.score, over, fullest, len(sent), size, account.offered, account.kept
+        )
 
     def _run_queries(self, node: _SimulatedNode, offered: Floats, account: _Account) -> None:
         """A batch for each query, in the turns that the node's coordinator grants."""

@@ -119,6 +119,7 @@ def _run(request: Request, progress: Progress) -> Outcome:
                 "best_score": best,
                 "gap": max(0.0, 1.0 - step.score / best),
                 "overloaded_nodes": step.overloaded_nodes,
+                "largest_load_share": step.largest_load_share,
                 "messages": step.messages,
                 "bytes": step.message_bytes,
                 **kept,
@@ -142,6 +143,11 @@ def _findings(rows: Sequence[Row], network: Network) -> list[Finding]:
         Finding(
             "most nodes above their capacity by more than 1 %",
             max(int(r["overloaded_nodes"] or 0) for r in rows),
+        ),
+        Finding(
+            "largest load of a node, share of its capacity",
+            max(float(r["largest_load_share"] or 0.0) for r in rows),
+            note="can pass 1: a node decides anew only when a rate moves by more than 1 %",
         ),
         Finding("wall seconds", rows[-1]["wall_seconds"]),
         Finding(
