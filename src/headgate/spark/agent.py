@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.coordinator import (
@@ -80,6 +80,8 @@ class Agent:
         """A query is about to start."""
         self._runs[run.key] = run
         run.target_seconds = settings.latency_target_seconds
+        run.percentile = settings.controller_settings.get("percentile")
+        run.drop_older_seconds = settings.drop_older_seconds
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -101,6 +103,12 @@ class Agent:
         """At most this share passes the gate from the next batch on; 1 lifts the limit."""
         with run.lock:
             run.limits[gate] = keep_fraction
+            run.asked_batch = None
+
+    def set_drop_older(self, run: QueryRun, seconds: float | None) -> None:
+        """Tuples older than this fall after a stall, from the next batch on; None keeps them."""
+        with run.lock:
+            run.drop_older_seconds = seconds
             run.asked_batch = None
 
     def open_all(self, why: str) -> None:
@@ -160,22 +168,26 @@ class Agent:
             return None, _opened(start)
 
     def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+        now = time.time()
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
-            return None, start.changed_to({})
+            cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
+            return None, start.changed_to({}, older_than=cut_offs)
         batch = run.handle.batch()
         self._catch_up(run, batch)
+        cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
+        run.looked_at_seconds = now
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
             # next with a decision that was made for a crowd.
             if not run.limits and any(share < 1.0 for share in run.answer.values()):
                 run.answer = {}
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, start.changed_to(run.answer)
-        run.answer = self._ask(run, batch)
+            return batch, start.changed_to(run.answer, older_than=cut_offs)
+        run.answer = self._ask(run, batch, tuple(cut_offs))
         run.asked_batch = batch
-        return batch, start.changed_to(run.answer)
+        return batch, start.changed_to(run.answer, older_than=cut_offs)
 
-    def _ask(self, run: QueryRun, batch: int) -> dict[str, float]:
+    def _ask(self, run: QueryRun, batch: int, cut_off: Sequence[str]) -> dict[str, float]:
         now = time.time()
         waiting = run.waiting(now)
         event = BatchStarted(now, run.name, batch, waiting, run.waiting_age_seconds(now))
@@ -193,6 +205,8 @@ class Agent:
                 for gate, limit in limits.items():
                     if limit < keep.get(gate, 1.0):
                         keep[gate], why[gate] = limit, name
+        for gate in cut_off:
+            why[gate] = "too old" if keep.get(gate, 1.0) == 1.0 else f"{why[gate]}, too old"
         run.remember_why(batch, why)
         return keep
 
@@ -235,7 +249,7 @@ class Agent:
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
-        self._handle(report.event(run.name, before))
+        self._handle(report.event(run.name, before, run.percentile))
         self._record(run, report, run.rates)
 
     def _handle(self, event: Event) -> list[Decision]:

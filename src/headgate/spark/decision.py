@@ -26,6 +26,8 @@ _LARGEST_SALT = 2**62
 class GateDecision:
     """Thresholds in millionths by gate; a gate that is not named keeps everything.
 
+    older_than: by gate, in microseconds since 1970: tuples that arrived before it fall.
+
     >>> GateDecision().changed_to({"orders": 0.25}).offset()
     {'headgate': 1, 'version': 1, 'salt': 1, 'keep': {'orders': 250000}, 'note': ''}
     """
@@ -34,15 +36,26 @@ class GateDecision:
     salt: int = 0
     keep: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    older_than: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sheds(self) -> bool:
-        return any(threshold < EVERYTHING for threshold in self.keep.values())
+        falls = any(threshold < EVERYTHING for threshold in self.keep.values())
+        return falls or bool(self.older_than)
 
     def threshold(self, gate: str) -> int:
         return self.keep.get(gate, EVERYTHING)
 
-    def changed_to(self, keep: Mapping[str, float], note: str = "") -> GateDecision:
+    def cut_off(self, gate: str) -> int:
+        """Tuples of this gate that arrived before it fall; 0 where none does."""
+        return self.older_than.get(gate, 0)
+
+    def changed_to(
+        self,
+        keep: Mapping[str, float],
+        note: str = "",
+        older_than: Mapping[str, int] | None = None,
+    ) -> GateDecision:
         """The next decision; this very one if nothing would change.
 
         Gates that keep everything are left out, so two decisions that keep everything
@@ -50,23 +63,27 @@ class GateDecision:
         """
         wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
-        if wanted == dict(self.keep) and note == self.note:
+        cut_offs = dict(sorted((older_than or {}).items()))
+        if wanted == dict(self.keep) and note == self.note and cut_offs == dict(self.older_than):
             return self
         version = self.version + 1
-        return GateDecision(version, version % _LARGEST_SALT, wanted, note)
+        return GateDecision(version, version % _LARGEST_SALT, wanted, note, cut_offs)
 
     def opened(self, note: str) -> GateDecision:
         """Keep everything, and say why."""
         return self.changed_to({}, note)
 
     def offset(self) -> dict[str, Any]:
-        return {
+        offset: dict[str, Any] = {
             "headgate": _FORMAT,
             "version": self.version,
             "salt": self.salt,
             "keep": dict(self.keep),
             "note": self.note,
         }
+        if self.older_than:
+            offset["older_than"] = dict(self.older_than)
+        return offset
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> GateDecision:
@@ -76,7 +93,9 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
-        return cls(int(offset["version"]), int(offset["salt"]), keep, str(offset.get("note", "")))
+        older = {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()}
+        note = str(offset.get("note", ""))
+        return cls(int(offset["version"]), int(offset["salt"]), keep, note, older)
 
 
 def is_decision(offset: object) -> bool:

@@ -4,9 +4,11 @@ A tuple passes when
 
     pmod(xxhash64(xxhash64(identity...), salt), 1 000 000) < threshold
 
-with salt and threshold from the batch's decision. The test is part of Spark's
-generated code: no `rand()`, no state, no extra job. The same pass counts what was
-offered and kept and looks at arrival times (`DataFrame.observe`).
+with salt and threshold from the batch's decision. Where the decision has a cut-off,
+tuples that arrived before it fall too. The test is part of Spark's generated code: no
+`rand()`, no state, no extra job. The same pass counts what was offered and kept and
+looks at arrival times (`DataFrame.observe`): the mean of all kept tuples, and quantiles
+of one in sixteen, chosen by a hash.
 
 Guarantees: a threshold of 1 000 000 keeps every tuple and 0 keeps none; the same tuple
 under the same decision has the same fate on any machine, in retries and replays;
@@ -34,12 +36,22 @@ from pyspark.sql.types import (
 from headgate.errors import UsageError
 from headgate.spark.decision import EVERYTHING
 from headgate.spark.live_array import LiveArray
+from headgate.spark.progress import ARRIVAL_QUANTILES
 
-__all__ = ["KEPT_COLUMN", "METRIC_PREFIX", "OPEN_VALUES", "add_gate", "passes"]
+__all__ = [
+    "KEPT_COLUMN",
+    "METRIC_PREFIX",
+    "OPEN_VALUES",
+    "add_gate",
+    "passes",
+]
 
 METRIC_PREFIX = "headgate:"
 KEPT_COLUMN = "__headgate_kept"
-OPEN_VALUES = (0, EVERYTHING)
+OPEN_VALUES = (0, EVERYTHING, 0)
+"""Content of a gate's live array that keeps everything: salt, threshold, cut-off."""
+_SAMPLED_TUPLES = 16
+_QUANTILE_ACCURACY = 200
 
 
 def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
@@ -63,18 +75,26 @@ def add_gate(
     # the present number into the generated code and compile it anew at every change.
     zero = F.pmod(_hash(names), F.lit(1)).cast("int")
     kept = passes(names, F.get(live, zero), F.get(live, zero + F.lit(1)))
-    # Each aggregate costs every row; these are the cheapest that say enough. The mean is over
-    # all offered tuples: which of them are kept does not depend on when they arrived.
+    if arrival is not None:
+        arrived = _micros(frame, gate, arrival)
+        kept = kept & F.coalesce(arrived >= F.get(live, zero + F.lit(2)), F.lit(True))
+    # Each aggregate costs every row; these are the cheapest that say enough.
     metrics = [
         F.count(F.lit(1)).alias("offered"),
         F.sum(F.col(KEPT_COLUMN).cast("bigint")).alias("kept"),
     ]
     if arrival is not None:
         time = F.col(_quoted(arrival))
+        seconds = F.when(F.col(KEPT_COLUMN), time.cast("double"))  # a sum of these cannot overflow
+        chosen = F.xxhash64(time, _hash(names)).bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0
+        sample = F.when(chosen, seconds)
+        quantiles = F.percentile_approx(sample, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
         metrics += [
-            F.avg(time.cast("double")).alias("arrival_mean"),  # seconds; cannot overflow
+            F.avg(seconds).alias("arrival_mean"),
             F.min(time).cast("double").alias("first_arrival"),
             F.max(time).cast("double").alias("last_arrival"),
+            F.count(sample).alias("sampled"),
+            quantiles.alias("arrival_quantiles"),
         ]
     measured = frame.withColumn(KEPT_COLUMN, kept).observe(METRIC_PREFIX + gate, *metrics)
     return measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN)
@@ -82,6 +102,14 @@ def add_gate(
 
 def _hash(identity: Sequence[str]) -> Column:
     return F.xxhash64(*(F.col(_quoted(name)) for name in identity))
+
+
+def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
+    """Arrival in microseconds since 1970."""
+    time = F.col(_quoted(arrival))
+    if isinstance(_type_of(frame, gate, arrival), NumericType):
+        return time.cast("double") * F.lit(1e6)
+    return F.unix_micros(time.cast("timestamp"))
 
 
 def _quoted(name: str) -> str:

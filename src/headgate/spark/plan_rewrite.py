@@ -27,22 +27,22 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.decision import EVERYTHING
-from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX
+from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX, OPEN_VALUES
 from headgate.spark.live_array import LiveArray, jvm_of
 
 __all__ = ["PlanRewrite", "gates_in"]
 
 
-def gates_in(jplan: Any) -> list[str]:
-    """Names of the gates in an analysed plan, in the order of the plan, each once."""
-    found: list[str] = []
+def gates_in(jplan: Any) -> dict[str, bool]:
+    """The gates in an analysed plan, in its order; True for one that knows arrival times."""
+    found: dict[str, bool] = {}
     stack = [jplan]
     while stack:
         node = stack.pop()
         name = _gate_of(node)
-        if name is not None and name not in found:
-            found.append(name)
+        if name is not None:
+            names = [str(metric.name()) for metric in _items(node.metrics())]
+            found[name] = "arrival_mean" in names
         stack.extend(reversed(_items(node.children())))
     return found
 
@@ -76,7 +76,8 @@ class PlanRewrite:
         if array is None:
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            array = self.arrays[gate] = LiveArray(self._spark, (secrets.randbits(62), EVERYTHING))
+            start = (secrets.randbits(62), *OPEN_VALUES[1:])
+            array = self.arrays[gate] = LiveArray(self._spark, start)
         columns = [
             self._with_array(column, array) if column.name() == KEPT_COLUMN else column
             for column in _items(project.projectList())

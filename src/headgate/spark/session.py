@@ -116,6 +116,7 @@ class Headgate:
         *,
         percentile: float | None = None,
         keep_at_least: float = 0.0,
+        drop_older: str | float | None = None,
         controller: str = "model",
         path: str | None = None,
         table: str | None = None,
@@ -124,8 +125,9 @@ class Headgate:
 
         name:          the query's name, also in the ledger.
         latency:       target from arrival to result, "3s" or seconds; None only measures.
-        percentile:    None holds the mean, 95 the 95th percentile (an estimate).
+        percentile:    None holds the mean, 95 the 95th percentile.
         keep_at_least: share that is kept whatever happens.
+        drop_older:    after a stall, tuples that arrived longer ago than this fall ("10m").
         path, table:   as for the writer's own `start` and `toTable`.
         """
         target = None if latency is None else _seconds(latency, "latency")
@@ -141,14 +143,23 @@ class Headgate:
         if controller == "model":
             extra = {"period_seconds": facts.trigger_seconds, "percentile": percentile}
         settings = QuerySettings(
-            tuple(gates), target, None, controller, extra, keep_at_least=keep_at_least
+            tuple(gates),
+            target,
+            None,
+            controller,
+            extra,
+            keep_at_least,
+            None if drop_older is None else _seconds(drop_older, "drop_older"),
         )
+        timed = frozenset(gate for gate, is_timed in gates.items() if is_timed)
+        if drop_older is not None and not timed:
+            raise UsageError(f"query {name!r}: drop_older needs a gate with an arrival column")
         state = self._state_of(name, facts)
         why_not = _cannot_gate(facts, state)
         if why_not is not None:
             self.alarms_raised.raise_alarm("not gated", name, why_not)
             return writer.toTable(table) if table is not None else writer.start(path)
-        return self._start_gated(writer, name, plan, facts, state, settings, path, table)
+        return self._start_gated(writer, name, plan, facts, state, settings, timed, path, table)
 
     def _start_gated(
         self,
@@ -158,6 +169,7 @@ class Headgate:
         facts: WriterFacts,
         state: CheckpointState,
         settings: QuerySettings,
+        timed: frozenset[str],
         path: str | None,
         table: str | None,
     ) -> StreamingQuery:
@@ -165,7 +177,8 @@ class Headgate:
         rewrite = PlanRewrite(self._spark, lambda: self._companion(key))
         own_plan = rewrite.of(plan)
         finite = facts.trigger is TriggerKind.FINITE
-        run = QueryRun(key, name, rewrite.arrays, finite, frozenset(self._same_tuples))
+        same = frozenset(self._same_tuples)
+        run = QueryRun(key, name, rewrite.arrays, finite, same, timed)
         if state.decision is not None:
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
@@ -255,6 +268,16 @@ class Headgate:
                 return
         known = ", ".join(f"{run.name}/{gate}" for run in self._agent.runs for gate in run.gates)
         raise UsageError(f"no gate {query}/{gate}; running are: {known or 'none'}")
+
+    def drop_older(self, query: str, than: str | float | None) -> None:
+        """After a stall, let tuples fall that arrived longer ago than this; None keeps them."""
+        seconds = None if than is None else _seconds(than, "than")
+        for run in self._agent.runs:
+            if run.name == query:
+                self._agent.set_drop_older(run, seconds)
+                return
+        known = ", ".join(run.name for run in self._agent.runs)
+        raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
 
     # --- what happened --------------------------------------------------------------------------
 
