@@ -14,7 +14,7 @@ from benchmarks.measure import write_results, write_section
 
 HERE = Path(__file__).parent
 SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
-SPARK_SECTIONS = ("overhead", "closed_loop")
+SPARK_SECTIONS = ("overhead", "closed_loop", "kills")
 
 
 def main(names: list[str]) -> int:

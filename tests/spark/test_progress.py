@@ -43,7 +43,7 @@ def test_a_batch_is_read_from_progress() -> None:
     assert report.end_seconds == START + 2.0
     assert report.latency_mean_seconds() == pytest.approx(3.0)
     assert report.latency_percentiles_seconds()[95.0] == pytest.approx(3.9)
-    event = report.event("alerts", None)
+    event = report.event("alerts", report.arrival_rates(None), True)
     assert event.counts["orders"].dropped == 50
     assert event.arrival_rate_per_second == pytest.approx(50.0)
 
@@ -52,7 +52,7 @@ def test_a_batch_without_rows_has_no_latency() -> None:
     report = parse_progress(progress(offered=0, kept=0, arrival_mean=None))
     assert report.latency_mean_seconds() is None
     assert report.latency_percentiles_seconds() == {}
-    assert report.event("alerts", None).arrival_rate_per_second == 0.0
+    assert sum(report.arrival_rates(None).values()) == 0.0
 
 
 def test_the_rate_counts_the_time_in_which_tuples_came() -> None:

@@ -75,28 +75,34 @@ class QueryState:
         if self._finished is None:
             blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
             return self._controller.decide(blank)
+        return self._controller.decide(self._take_finished(waiting, event.waiting_age_seconds))
+
+    def _take_finished(
+        self, waiting: int | None = None, waiting_age_seconds: float | None = None
+    ) -> PeriodMeasurement:
+        assert self._finished is not None
         (batch, offered, kept), self._finished = self._finished, None
-        return self._controller.decide(
-            PeriodMeasurement(
-                batch.time_seconds,
-                batch.duration_seconds,
-                offered,
-                kept,
-                batch.busy_seconds,
-                waiting,
-                batch.processed_tuples,
-                batch.arrival_rate_per_second,
-                event.waiting_age_seconds,
-                batch.scheduling_delay_seconds,
-                batch.latency_mean_seconds,
-                batch.latency_percentiles_seconds,
-            )
+        return PeriodMeasurement(
+            batch.time_seconds,
+            batch.duration_seconds,
+            offered,
+            kept,
+            batch.busy_seconds,
+            waiting,
+            batch.processed_tuples,
+            batch.arrival_rate_per_second,
+            waiting_age_seconds,
+            batch.scheduling_delay_seconds,
+            batch.latency_mean_seconds,
+            batch.latency_percentiles_seconds,
         )
 
     def complete(self, event: BatchCompleted) -> None:
         """Take in a finished batch; one that was taken in before teaches nothing."""
         if event.batch <= self._last_completed:
             return
+        if self._finished is not None and self._controller is not None:
+            self._controller.decide(self._take_finished())  # nobody asked: learn from it
         self._last_completed = event.batch
         offered = sum(count.offered for count in event.counts.values())
         kept = sum(count.kept for count in event.counts.values())

@@ -86,6 +86,15 @@ class Agent:
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
 
+    def recall(
+        self, run: QueryRun, batches: Sequence[tuple[BatchReport, Mapping[str, float]]]
+    ) -> None:
+        """What the query did before it was started again; see `recall`."""
+        with run.lock:
+            for report, rates in batches:
+                run.last_report, run.rates = report, rates
+                self._handle(report.event(run.name, rates, False))
+
     def remove(self, run: QueryRun) -> None:
         """A query has ended."""
         self._runs.pop(run.key, None)
@@ -249,7 +258,7 @@ class Agent:
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
-        self._handle(report.event(run.name, before, run.percentile))
+        self._handle(report.event(run.name, run.rates, run.reports == 1, run.percentile))
         self._record(run, report, run.rates)
 
     def _handle(self, event: Event) -> list[Decision]:

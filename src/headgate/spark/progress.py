@@ -122,24 +122,27 @@ class BatchReport:
         }
 
     def event(
-        self, query: str, before: BatchReport | None, percentile: float | None = None
+        self,
+        query: str,
+        rates: Mapping[str, float],
+        is_first: bool,
+        percentile: float | None = None,
     ) -> BatchCompleted:
-        """What the coordinator is told. `before` is the batch before this one.
+        """What the coordinator is told; `rates` are the arrival rates at the gates.
 
         The first batch of a run compiles code, starts processes and fills caches. Its time
         says nothing of the next ones, so its busy time is given as 0, which teaches nothing.
         """
-        rate = sum(self.arrival_rates(before).values())
         return BatchCompleted(
             self.end_seconds,
             query,
             self.batch,
             self.duration_seconds,
-            0.0 if before is None else self.duration_seconds,
+            0.0 if is_first else self.duration_seconds,
             {n: GateCount(g.offered, g.kept, g.dropped) for n, g in self.gates.items()},
             self.latency_mean_seconds(),
             self.latency_percentiles_seconds(*(() if percentile is None else (percentile,))),
-            rate,
+            sum(rates.values()),
         )
 
     def arrival_rates(self, before: BatchReport | None) -> dict[str, float]:

@@ -34,11 +34,13 @@ from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.companion import FORMAT, CompanionSource
 from headgate.spark.gate import add_gate
 from headgate.spark.ledger_book import LedgerBook
+from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in
 from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.recall import recalled_batches
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
 from headgate.spark.server import AgentServer
@@ -182,6 +184,7 @@ class Headgate:
         if state.decision is not None:
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
+        self._recall(run, facts, state)
         try:
             query = start_on_plan(self._spark, writer, own_plan, path, table)
         except BaseException:
@@ -190,6 +193,17 @@ class Headgate:
         self._targets[name] = settings.latency_target_seconds
         self._begin(run, query, facts, state)
         return query
+
+    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
+        if facts.checkpoint is None or state.is_new:
+            return
+        try:
+            directory = ledger_directory(facts.checkpoint)
+            if directory is not None:
+                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
+        except Exception as error:
+            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
+            self.alarms_raised.raise_alarm("ledger", run.name, text)
 
     def _begin(
         self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
