@@ -41,6 +41,7 @@ __all__ = ["Agent", "TooLateError"]
 
 _KEEP_JOURNAL_LINES = 20_000
 _MARGIN_SECONDS = 0.25
+_CLOCK_SKEW_SECONDS = 1.0
 
 
 Record = Callable[[QueryRun, BatchReport, Mapping[str, float]], None]
@@ -255,6 +256,11 @@ class Agent:
         if report.decision is not None and report.decision.note == UNREACHABLE:
             text = f"could not be asked for batch {report.batch}; everything was kept"
             self.alarms.raise_alarm("agent", run.name, text)
+        newest = max((g.last_arrival or 0.0 for g in report.gates.values()), default=0.0)
+        if newest > report.end_seconds + _CLOCK_SKEW_SECONDS:
+            ahead = newest - report.end_seconds
+            text = f"tuples arrived {ahead:.3g} s after their batch ended: a clock is wrong"
+            self.alarms.raise_alarm("clock", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1

@@ -205,5 +205,8 @@ def _decision(sources: Any) -> GateDecision | None:
     for source in sources:
         offset = source.get("endOffset")
         if is_decision(offset):
-            return GateDecision.from_offset(offset)
+            try:
+                return GateDecision.from_offset(offset)
+            except ValueError:  # of a later Headgate: the counts are good all the same
+                return None
     return None
