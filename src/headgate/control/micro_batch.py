@@ -21,7 +21,7 @@ Pure functions, O(1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headgate.control.cost_estimate import TupleCosts
 
@@ -30,8 +30,7 @@ __all__ = ["BatchOutlook", "plan_micro_batch", "smallest_micro_batch_latency_sec
 _STRONGEST_STRETCH = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOutlook:
+class BatchOutlook(NamedTuple):
     """What the next batch meets, apart from the costs.
 
     waiting_tuples:   offered to the batch.
@@ -68,12 +67,13 @@ def plan_micro_batch(
         return everything
     if costs.processing_seconds <= 0.0:
         return everything  # dropping would save nothing
+    share = outlook.server_share
     lasting = target_seconds / (1.0 + outlook.quantile)
     stretch = _STRONGEST_STRETCH * max(0.0, lasting - outlook.interval_seconds)
     duration = min(target_seconds - outlook.age_seconds, lasting + stretch)
-    looking = costs.busy_seconds(outlook.waiting_tuples, 0.0) / outlook.server_share
+    looking = (costs.fixed_seconds + costs.looking_seconds * everything) / share
     seconds = max(duration - looking, least_slack * target_seconds)
-    return min(everything, seconds * outlook.server_share / costs.processing_seconds)
+    return min(everything, seconds * share / costs.processing_seconds)
 
 
 def smallest_micro_batch_latency_seconds(

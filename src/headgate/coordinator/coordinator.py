@@ -116,29 +116,22 @@ class Coordinator:
         """One keep fraction for each gate of the query, composed of all loops."""
         answer = state.ask(event)
         settings = state.settings
-        plan = {} if self._plan is None else self._plan.keep_fraction
-        fed_back = None if answer is None else self._feedback(state, event, answer, plan)
+        plan = None if self._plan is None else self._plan.keep_fraction
+        fed_back = None if answer is None else self._feedback(state, event, answer, plan or {})
         limit = self._class_limit(settings)
         note = "" if answer is None else answer.reason.value
+        least, older = settings.keep_at_least, settings.drop_older_seconds
         decisions: list[Decision] = []
         for gate in settings.gates:
-            why, keep = composed_keep(
-                plan.get(gate),
-                None if fed_back is None else fed_back[gate],
-                limit,
-                settings.keep_at_least,
-                self.mode,
-                note,
-            )
-            decisions.append(
-                SetKeepFraction(
-                    event.query, event.batch, gate, keep, why, settings.drop_older_seconds
-                )
-            )
+            planned = None if plan is None else plan.get(gate)
+            wanted = None if fed_back is None else fed_back[gate]
+            why, keep = composed_keep(planned, wanted, limit, least, self.mode, note)
+            decisions.append(SetKeepFraction(event.query, event.batch, gate, keep, why, older))
         state.remember(event.batch, decisions)
-        alarms = () if answer is None else answer.alarms
+        if answer is None or not answer.alarms:
+            return decisions
         return decisions + [
-            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in alarms
+            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in answer.alarms
         ]
 
     def _feedback(
@@ -167,26 +160,20 @@ class Coordinator:
         if state is None:
             return [_unknown(event.query)]
         decisions: list[Decision] = []
-        fractions = state.fractions(event.batch)
+        now, query, batch = event.time_seconds, event.query, event.batch
+        query_class, fractions = state.settings.query_class, state.fractions(batch)
         for gate, count in event.counts.items():
-            row = LedgerRow(
-                event.time_seconds,
-                event.query,
-                state.settings.query_class,
-                event.batch,
-                gate,
-                count.offered,
-                count.kept,
-                count.dropped,
-                fractions.get(gate),
-            )
+            offered, kept, dropped = count.offered, count.kept, count.dropped
+            keep = fractions.get(gate)
+            row = LedgerRow(now, query, query_class, batch, gate, offered, kept, dropped, keep)
             wrong = self.ledger.enter(row)
             if wrong is not None:
-                decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{event.query}/{gate}", wrong))
+                decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{query}/{gate}", wrong))
         state.complete(event)
-        if self._classes is not None and self._running == event.query:
+        if self._classes is None:
+            return decisions
+        if self._running == query:
             self._running = None
-            query_class = state.settings.query_class
             if query_class is not None:
                 self._classes.used(query_class, event.busy_seconds)
                 waiting = self._waiting_by_class()

@@ -52,7 +52,7 @@ class QueryState:
 
     def remember(self, batch: int, decisions: Sequence[Decision]) -> None:
         self._answers[batch] = tuple(decisions)
-        while len(self._answers) > _REMEMBER_BATCHES:
+        if len(self._answers) > _REMEMBER_BATCHES:
             self._answers.popitem(last=False)
 
     def fractions(self, batch: int) -> dict[str, float]:
@@ -98,8 +98,10 @@ class QueryState:
         if event.batch <= self._last_completed:
             return
         self._last_completed = event.batch
-        offered = sum(count.offered for count in event.counts.values())
-        kept = sum(count.kept for count in event.counts.values())
+        offered = kept = 0
+        for count in event.counts.values():
+            offered += count.offered
+            kept += count.kept
         if event.latency_mean_seconds is not None:
             self._responses.append(event.latency_mean_seconds)
             del self._responses[:-_REMEMBER_BATCHES]
