@@ -141,14 +141,20 @@ class Coordinator:
         answer: KeepDecision,
         plan: Mapping[str, float],
     ) -> Mapping[str, float]:
-        """The controller's one fraction for the query, laid over its gates as the plan does."""
+        """The controller's one fraction for the query, laid over its gates as the plan does.
+
+        Of gates in series the first one drops: that saves the most, and a tuple is not
+        thinned twice for the same reason.
+        """
         gates = state.settings.gates
         if not answer.sheds:
             return dict.fromkeys(gates, 1.0)
         if len(gates) == 1:
             return {gates[0]: answer.keep_fraction}
-        planned = {gate: plan.get(gate, 1.0) for gate in gates}
-        return scaled_to(answer.keep_fraction, planned, event.waiting)
+        first = set(state.first_gates(gates))
+        planned = {gate: plan.get(gate, 1.0) for gate in gates if gate in first}
+        laid = scaled_to(answer.keep_fraction, planned, event.waiting)
+        return dict.fromkeys(gates, 1.0) | laid
 
     def _class_limit(self, settings: QuerySettings) -> float | None:
         if self._classes is None or settings.query_class is None:
@@ -172,6 +178,11 @@ class Coordinator:
         state.complete(event)
         if self._classes is None:
             return decisions
+        if query_class is not None:
+            target = self._classes.delay_target_seconds(query_class)
+            response = state.growing_response_seconds(target)
+            if response is not None:
+                decisions.append(_backlog_grows(query, response, query_class, target))
         if self._running == query:
             self._running = None
             if query_class is not None:
@@ -316,6 +327,15 @@ def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
 def _unknown(query: str) -> RaiseAlarm:
     text = f"no query {query!r} is known; register it with SettingsChanged first"
     return RaiseAlarm(AlarmKind.UNKNOWN_QUERY, query, text)
+
+
+def _backlog_grows(query: str, response: float, query_class: str, target: float) -> RaiseAlarm:
+    text = (
+        f"the latency of {query!r} has grown to {response:.3g} s; class {query_class!r} aims at "
+        f"{target:g} s, but a query whose batches have no bound tells too late what it takes: "
+        "give it a latency target, or bound its batches"
+    )
+    return RaiseAlarm(AlarmKind.BACKLOG_GROWS, query, text)
 
 
 def _not_planning(sender: str) -> RaiseAlarm:
