@@ -150,10 +150,12 @@ class CostEstimator:
         if predicted < _SHORTEST:  # a kind of period that was never seen
             predicted = busy = busy_seconds
         else:
-            ratio = min(max(busy_seconds / predicted, 1.0 / _BELIEVE_AT_MOST), _BELIEVE_AT_MOST)
+            ratio = busy_seconds / predicted
+            if not 1.0 / _BELIEVE_AT_MOST <= ratio <= _BELIEVE_AT_MOST:
+                ratio = _BELIEVE_AT_MOST if ratio > 1.0 else 1.0 / _BELIEVE_AT_MOST
             busy = predicted * ratio
             verdict, speed = self._judge(math.log(ratio), row, predicted)
-            if verdict in (_Verdict.DOUBTED, _Verdict.KNOWN):
+            if verdict is _Verdict.KNOWN or verdict is _Verdict.DOUBTED:
                 return
             if verdict is _Verdict.CONFIRMED:
                 self._scale(speed)
@@ -181,18 +183,20 @@ class CostEstimator:
         costs do not describe yet, and is learnt like any other. An error in a kind that
         was hardly seen before (the first with shedding) is no surprise.
         """
+        size = abs(error)
         expected = max(_SURPRISE, 4.0 * self._noise)
-        self._noise += (1.0 - _NOISE_MEMORY) * (min(abs(error), _SURPRISE) - self._noise)
+        seen = size if size < _SURPRISE else _SURPRISE
+        self._noise += (1.0 - _NOISE_MEMORY) * (seen - self._noise)
         self._rows_since_doubt += 1
         since, doubted = self._rows_since_doubt, self._doubted_error
-        if since == 1 and doubted * error > 0.0 and abs(error - doubted) < abs(error):
+        if since == 1 and doubted * error > 0.0 and abs(error - doubted) < size:
             known = 1.0 / (1.0 + self._unknown(row, predicted_seconds))
             both = (doubted * self._doubted_known + error * known) / (self._doubted_known + known)
             return _Verdict.CONFIRMED, math.exp(both)
-        if abs(error) <= expected:
-            return _Verdict.KNOWN if abs(error) < _CLOSE_ENOUGH else _Verdict.USUAL, 1.0
+        if size <= expected:
+            return _Verdict.KNOWN if size < _CLOSE_ENOUGH else _Verdict.USUAL, 1.0
         unknown = self._unknown(row, predicted_seconds)
-        if abs(error) <= expected * math.sqrt(1.0 + unknown):
+        if size <= expected * math.sqrt(1.0 + unknown):
             return _Verdict.USUAL, 1.0
         self._rows_since_doubt = 0
         self._doubted_error, self._doubted_known = error, 1.0 / (1.0 + unknown)

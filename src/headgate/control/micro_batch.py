@@ -73,12 +73,14 @@ def plan_micro_batch(
         return everything
     if costs.processing_seconds <= 0.0:
         return everything  # dropping would save nothing
-    share, interval = outlook.server_share, outlook.interval_seconds
-    lasting = target_seconds / (1.0 + outlook.quantile)
-    stretch = _STRONGEST_STRETCH * max(0.0, lasting - interval)
-    younger = outlook.quantile * interval - outlook.age_seconds
-    stretch += min(max(0.0, younger), _YOUNGER_AT_MOST * interval)
-    duration = min(target_seconds - outlook.age_seconds, lasting + stretch)
+    _, age, interval, quantile, share = outlook
+    longest = lasting = target_seconds / (1.0 + quantile)
+    if interval < lasting:
+        longest += _STRONGEST_STRETCH * (lasting - interval)
+    younger = quantile * interval - age
+    if younger > 0.0:
+        longest += min(younger, _YOUNGER_AT_MOST * interval)
+    duration = min(target_seconds - age, longest)
     looking = (costs.fixed_seconds + costs.looking_seconds * everything) / share
     seconds = max(duration - looking, least_slack * target_seconds)
     return min(everything, seconds * share / costs.processing_seconds)

@@ -295,7 +295,12 @@ class ModelBasedController:
                 return  # what comes out now went in before the shedding began
             gain *= min(1.0, 2.0 * settings.period_seconds / target)
         error = measured - promised - self.bias_seconds
-        limit = _LARGEST_ERROR * target
-        moved = self.bias_seconds + gain * min(max(error, -limit), limit)
-        limit = _LARGEST_BIAS * target
-        self.bias_seconds = min(max(moved, -limit), limit)
+        moved = self.bias_seconds + gain * _within(error, _LARGEST_ERROR * target)
+        self.bias_seconds = _within(moved, _LARGEST_BIAS * target)
+
+
+def _within(value: float, limit: float) -> float:
+    """`value`, but not further from 0 than `limit`."""
+    if value > limit:
+        return limit
+    return value if value > -limit else -limit

@@ -167,10 +167,10 @@ class Coordinator:
             return [_unknown(event.query)]
         decisions: list[Decision] = []
         now, query, batch = event.time_seconds, event.query, event.batch
-        query_class, fractions = state.settings.query_class, state.fractions(batch)
+        query_class = state.settings.query_class
         for gate, count in event.counts.items():
             offered, kept, dropped = count.offered, count.kept, count.dropped
-            keep = fractions.get(gate)
+            keep = state.fraction(batch, gate)
             row = LedgerRow(now, query, query_class, batch, gate, offered, kept, dropped, keep)
             wrong = self.ledger.enter(row)
             if wrong is not None:

@@ -60,13 +60,12 @@ class QueryState:
         if len(self._answers) > _REMEMBER_BATCHES:
             self._answers.popitem(last=False)
 
-    def fractions(self, batch: int) -> dict[str, float]:
-        """The keep fraction that each gate was given for this batch."""
-        return {
-            decision.gate: decision.keep_fraction
-            for decision in self._answers.get(batch, ())
-            if isinstance(decision, SetKeepFraction)
-        }
+    def fraction(self, batch: int, gate: str) -> float | None:
+        """The keep fraction that the gate was given for this batch, if it is remembered."""
+        for decision in self._answers.get(batch, ()):
+            if isinstance(decision, SetKeepFraction) and decision.gate == gate:
+                return decision.keep_fraction
+        return None
 
     def ask(self, event: BatchStarted) -> KeepDecision | None:
         """The controller's answer for what waits; None without a latency target.
