@@ -365,6 +365,8 @@ def _compile(
         for arc in network.arcs_from[operator.name]:
             if arc in number:
                 feed[number[arc]] = result
+            if not links:
+                continue
             link_row = row_of.get(f"{operator.node}->{network.node_of(arc.target)}")
             if link_row is not None and _crosses(network, arc):
                 _add(load[link_row], arriving(arc), operator.tuple_bytes or 0.0)
