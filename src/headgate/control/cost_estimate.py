@@ -39,6 +39,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from headgate.errors import UsageError
 
@@ -72,8 +73,7 @@ _BELIEVE_AT_MOST = 10.0
 _NO_ANSWER = (math.nan, math.nan, math.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class TupleCosts:
+class TupleCosts(NamedTuple):
     """Server seconds: for a period, for looking at a tuple, for processing a kept one."""
 
     fixed_seconds: float

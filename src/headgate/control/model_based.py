@@ -26,7 +26,7 @@ the target, never below it.
 Non-guarantees: the target during the first batches of a sudden change (what has
 already waited cannot be made younger); a target below what looking alone costs
 (`Alarm.TARGET_UNREACHABLE`; then a little is kept all the same, see `least_slack`).
-Cost: about 25 microseconds a decision. Memory: constant.
+Cost: about 15 microseconds a decision. Memory: constant.
 
 Paper: the cost model is equation 1 of the 2012 paper; the control law is our own.
 """
