@@ -11,7 +11,7 @@ Between `gate` and `start` stands plain PySpark: a filter, and a state for each 
 point (`applyInPandasWithState`) that remembers its last answer. An access point is not
 asked twice within 30 seconds of the log's time.
 
-Needs `pip install 'headgate[spark]'` and pandas.
+Needs `pip install 'headgate[spark,reduction]'`.
 """
 
 from __future__ import annotations
