@@ -53,6 +53,10 @@ _STAY_CLOSE = 0.05
 """Weight of the last estimate against the data, in relative changes of each cost."""
 _SMALLEST_SHARE = 0.02
 """A cost of zero may come back: it is treated as this share of the period's time."""
+_FIXED_SHARE = 0.2
+"""The same for the fixed cost, which every period shows."""
+_BELIEVE_THE_PAST = 0.2
+"""Weight that is left to what was learnt before a change of speed."""
 _ALL_KEPT = 0.05
 _TIE = 0.2
 """While all is kept, looking is drawn to its usual share: how strongly, for each row."""
@@ -213,9 +217,10 @@ class CostEstimator:
             ratio * self.costs.looking_seconds,
             ratio * self.costs.processing_seconds,
         )
-        squares = [value / (ratio * ratio) for value in self._sums[:6]]
+        past = _BELIEVE_THE_PAST
+        squares = [past * value / (ratio * ratio) for value in self._sums[:6]]
         s00, s01, s02, s11, s12, s22 = squares
-        p0, p1, p2 = (value / ratio for value in self._sums[6:])
+        p0, p1, p2 = (past * value / ratio for value in self._sums[6:])
         self._sums = (s00, s01, s02, s11, s12, s22, p0, p1, p2)
         self._restless_rows = _CALM_AGAIN
 
@@ -270,7 +275,7 @@ class CostEstimator:
         m00, m01, m02, m11, m12, m22 = s00, s01, s02, s11, s12, s22
         if free[0]:
             previous = last.fixed_seconds
-            scale = smallest / fixed
+            scale = _FIXED_SHARE * predicted_seconds / fixed
             if previous > scale:
                 scale = previous
             pull = _STAY_CLOSE / (scale * scale)

@@ -25,7 +25,9 @@ the measurement is a number in range. The server is not left idle: shedding aims
 the target, never below it.
 Non-guarantees: the target during the first batches of a sudden change (what has
 already waited cannot be made younger); a target below what looking alone costs
-(`Alarm.TARGET_UNREACHABLE`; then a little is kept all the same, see `least_slack`).
+(`Alarm.TARGET_UNREACHABLE`). There dropping buys little, so it drops less: a batch that is
+late by a fifth even when it drops everything gets a fifth of its length for processing,
+at most half. If looking alone is more than the machine can do, `least_slack` is kept.
 Cost: about 15 microseconds a decision. Memory: constant.
 
 Paper: the cost model is equation 1 of the 2012 paper; the control law is our own.
@@ -54,6 +56,8 @@ _RATE_MEMORY = 0.5
 _LARGEST_ERROR = 0.25
 _LARGEST_BIAS = 0.5
 _BIAS_FADE = 0.9
+_MOST_WORTH = 0.5
+"""Out of reach: the most time for processing, as a share of a batch that drops everything."""
 _LONGEST_INTERVAL = 10.0
 """A batch counts as at most this many times its predicted length (a clock may have jumped)."""
 
@@ -225,7 +229,12 @@ class ModelBasedController:
         smallest = smallest_micro_batch_latency_seconds(
             costs, self._rate_per_second or 0.0, settings.period_seconds, quantile, share
         )
-        return _Plan(keep, predicted, smallest < target)
+        if not target < smallest < math.inf:
+            return _Plan(keep, predicted, smallest < target)
+        worth = min(smallest / target - 1.0, _MOST_WORTH) * smallest / (1.0 + quantile)
+        least = max(worth * share / max(costs.processing_seconds, 1e-12), keep)
+        keep = min(least, float(expected))
+        return _Plan(keep, outlook.latency_seconds(costs, keep), False)
 
     def _plan_buffer(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
