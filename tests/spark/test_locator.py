@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from headgate.reproduce.campus_log import campus_log
+from headgate.reproduce.campus_log import CampusSettings, campus_log
 from headgate.reproduce.locator import AccessPoints, LocatorSettings
 from headgate.spark.session import Headgate
 from tests.spark.streams import rows_of, wait_for
@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "locator.py"
 
 def test_the_locator_finds_devices_behind_a_gate(spark: SparkSession, hg: Headgate) -> None:
     example = runpy.run_path(str(EXAMPLE))
-    log = campus_log(40.0, seed=2)
+    log = campus_log(40.0, CampusSettings(access_points=40, buildings=8), seed=2)
     campus = AccessPoints(log, LocatorSettings(ask_median=0.0))
     syslog = example["replayed"](spark, log, rate=2000)
     query = example["start_locator"](hg, syslog, campus, latency="30s", name="locator_test")
