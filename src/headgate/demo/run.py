@@ -1,0 +1,83 @@
+"""The demo itself: measure the capacity, then the same crowd with Headgate and without it.
+
+The session is given, so that tests share one. One query at a time: two at once would take
+each other's cores. Headgate goes first, because the JVM gets faster with time: what comes
+second has the better machine.
+
+Without Headgate the batches are bounded to two seconds of work, as `maxOffsetsPerTrigger`
+would do it for Kafka. Without a bound each batch would be three times as long as the one
+before, and its first rows would wait for the last ones.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headgate.demo.capacity import measure_capacity
+from headgate.demo.follow import Followed, batch_of, writer_of
+from headgate.demo.job import GATE, measured, orders
+from headgate.demo.recording import WITH, WITHOUT, LedgerSums, Recording, Run, Watcher
+from headgate.demo.scenario import Scenario
+from headgate.spark.session import Headgate
+
+__all__ = ["run_demo"]
+
+_BOUND_SECONDS = 2.0
+_START_SECONDS = 1.0  # the stream begins when Spark has planned the query
+
+
+def run_demo(
+    spark: SparkSession, hg: Headgate, recording: Recording, watcher: Watcher, directory: Path
+) -> None:
+    """Fill the recording. On an exception, Ctrl-C included, no query of the demo runs on."""
+    settings = recording.settings
+    recording.capacity = measure_capacity(spark, hg, settings, watcher, directory)
+    recording.scenario = Scenario(
+        settings.run_seconds, settings.target_seconds, recording.capacity.rows_per_second
+    )
+    watcher.scene(recording)
+    for name in (WITH, WITHOUT):
+        run = recording.runs[name] = Run(name)
+        watcher.stage(f"The crowd {name}", settings.run_seconds)
+        _run(spark, hg, recording.scenario, run, watcher, directory / name.replace(" ", "-"))
+
+
+def _run(
+    spark: SparkSession,
+    hg: Headgate,
+    scenario: Scenario,
+    run: Run,
+    watcher: Watcher,
+    checkpoint: Path,
+) -> None:
+    epoch = time.time() + _START_SECONDS
+    options = {**scenario.replay_options(), "epoch": repr(epoch)}
+    query_name = f"demo {run.name}"
+    if run.name == WITH:
+        stream = hg.gate(orders(spark, options), GATE, arrival="timestamp", identity=["id"])
+        query = hg.start(
+            writer_of(stream, checkpoint), name=query_name, latency=scenario.target_seconds
+        )
+    else:
+        bound = max(1, round(_BOUND_SECONDS * scenario.capacity_per_second))
+        stream = measured(orders(spark, {**options, "maxRowsPerTrigger": str(bound)}))
+        query = writer_of(stream, checkpoint).queryName(query_name).start()
+    with Followed(query) as followed:
+        while (elapsed := time.time() - epoch) < scenario.run_seconds:
+            run.batches += [batch_of(text, epoch) for text in followed.fresh()]
+            watcher.tick(max(0.0, elapsed))
+            time.sleep(0.2)
+        run.batches += [batch_of(text, epoch) for text in followed.fresh()]
+    if run.name == WITH:
+        run.ledger = _ledger_sums(hg, query_name)
+
+
+def _ledger_sums(hg: Headgate, query_name: str) -> LedgerSums | None:
+    sums = hg.report().sums.get((query_name, GATE))
+    if sums is None:
+        return None
+    because = dict(sums.dropped_because)
+    return LedgerSums(sums.batches, sums.offered, sums.kept, sums.dropped, because)
