@@ -19,7 +19,7 @@ def nice_ticks(top: float, about: int) -> list[float]:
     """
     rough = top / about
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * f for f in (1.0, 2.0, 2.5, 5.0, 10.0) if size * f >= rough * 0.999)
+    step = next(size * f for f in (1.0, 2.0, 2.5, 5.0, 10.0) if size * f >= 0.75 * rough)
     return [i * step for i in range(int(top / step * (1.0 + 1e-9)) + 1)]
 
 
