@@ -73,7 +73,10 @@ def test_the_headline_says_both_ages() -> None:
     )
     del made.runs[WITHOUT]
     assert headline(made, find(made)).endswith("(target 3 s).")
-    assert "stopped" in headline(Recording(FULL), find(Recording(FULL)))
+    nothing = Recording(FULL, stopped_early=True)
+    assert "stopped before" in headline(nothing, find(nothing))
+    nothing.stopped_early = False
+    assert "too busy" in headline(nothing, find(nothing))
 
 
 def test_rows_count_over_the_time_in_which_their_batch_ran() -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.demo.follow import Followed, batch_of, writer_of
 from headgate.demo.job import GATE, measured, orders
-from headgate.demo.recording import Capacity, Watcher
+from headgate.demo.recording import Batch, Capacity, Watcher
 from headgate.demo.scenario import Settings
 from headgate.errors import DemoError
 from headgate.spark.session import Headgate
@@ -58,29 +58,40 @@ def measure_capacity(
     bound = {"rate": _ENDLESS, "maxRowsPerTrigger": str(_FIRST_ROWS)}
     gated = hg.gate(orders(spark, bound), GATE, arrival="timestamp", identity=["id"])
     query = hg.start(writer_of(gated, directory / "warm-up"), name="demo warm-up")
-    first = _saturated(query, began, began + _FIRST_SHARE * settings.warm_up_seconds, watcher)
+    until = began + _FIRST_SHARE * settings.warm_up_seconds
+    first = _rates(_saturated(query, began, until, watcher))
     bound["maxRowsPerTrigger"] = str(round(_BATCH_SECONDS * max(first)))
     plain = measured(orders(spark, bound))
+    started = time.time()
     query = writer_of(plain, directory / "capacity").queryName("demo capacity").start()
-    rates = _saturated(query, began, began + settings.warm_up_seconds, watcher)
-    return Capacity(median(rates[-_COMPARED:]), is_steady(rates), tuple(rates))
+    batches = _saturated(query, began, began + settings.warm_up_seconds, watcher)
+    rates = _rates(batches)
+    start_seconds = batches[0].end_seconds - batches[0].duration_seconds - started
+    return Capacity(
+        median(rates[-_COMPARED:]), is_steady(rates), max(0.0, start_seconds), tuple(rates)
+    )
 
 
-def _saturated(query: StreamingQuery, began: float, until: float, watcher: Watcher) -> list[float]:
+def _rates(batches: Sequence[Batch]) -> list[float]:
     """Rows per second of each batch, the first one (it compiles) left out if there are more."""
-    rates: list[float] = []
+    rates = [batch.offered / max(batch.duration_seconds, 1e-3) for batch in batches]
+    return rates[1:] or rates
+
+
+def _saturated(query: StreamingQuery, began: float, until: float, watcher: Watcher) -> list[Batch]:
+    """Batches of a query that never has nothing to do; their times are since 1970."""
+    batches: list[Batch] = []
     with Followed(query) as followed:
-        while not is_steady(rates[1:]):
+        while not is_steady(_rates(batches)):
             now = time.monotonic()
-            if (now > until and len(rates) > _FEWEST) or now > until + _LONGEST_WAIT_SECONDS:
+            if (now > until and len(batches) > _FEWEST) or now > until + _LONGEST_WAIT_SECONDS:
                 break
-            batches = [batch_of(text, 0.0) for text in followed.fresh()]
-            rates += [batch.offered / max(batch.duration_seconds, 1e-3) for batch in batches]
+            batches += [batch_of(text, 0.0) for text in followed.fresh()]
             watcher.tick(now - began)
             time.sleep(0.1)
-    if not rates:
+    if not batches:
         raise DemoError(
             "Spark finished no batch while the capacity was measured; is the machine busy with "
             "something else? Try again, or see `headgate demo --simulated`"
         )
-    return rates[1:] or rates
+    return batches

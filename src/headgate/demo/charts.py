@@ -90,8 +90,7 @@ def shedding_chart(recording: Recording, scenario: Scenario) -> str:
         plot.bar(low, high, 0.0, kept, "kept")
         plot.bar(low, high, kept, kept + dropped, "dropped")
     plot.path(arriving, "thin arriving")
-    middle = (scenario.crowd_begins + scenario.crowd_ends) / 2.0
-    plot.text(middle, scenario.crowd_per_second, "arriving", "", "middle", 0.0, -7.0)
+    plot.text(scenario.run_seconds, scenario.calm_per_second, "arriving", "", "start", 8.0, 4.0)
     plot.legend([("kept", "kept"), ("dropped", "dropped")])
     return plot.svg("Rows kept and dropped per second with Headgate")
 

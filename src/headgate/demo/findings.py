@@ -106,7 +106,9 @@ def headline(recording: Recording, findings: Findings) -> str:
     target = recording.settings.target_seconds
     ours, theirs = findings.with_headgate, findings.without
     if ours is None or ours.settled_latency_seconds is None:
-        return "The demo was stopped before there was something to tell."
+        if recording.stopped_early:
+            return "The demo was stopped before there was something to tell."
+        return "This machine is too busy for the demo: no batch ended late in the crowd."
     said = (
         f"With Headgate results stayed {_seconds(ours.settled_latency_seconds)} old at three "
         f"times the capacity (target {target:g} s)"

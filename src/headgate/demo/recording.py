@@ -77,10 +77,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Rows per second of the saturated query; `steady`: the last batches agreed."""
+    """Rows per second of the saturated query.
+
+    steady:        the last batches agreed.
+    start_seconds: from the start of a query to its first batch.
+    """
 
     rows_per_second: float
     steady: bool
+    start_seconds: float = 0.0
     measured: Sequence[float] = ()
 
 
