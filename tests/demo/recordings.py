@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from headgate.demo.recording import WITH, WITHOUT, Batch, Capacity, LedgerSums, Recording, Run
+from headgate.demo.recording import (
+    WITH,
+    WITHOUT,
+    Batch,
+    Capacity,
+    Ledger,
+    LedgerRow,
+    Recording,
+    Run,
+)
 from headgate.demo.scenario import FULL, Scenario
 
 
@@ -20,7 +29,15 @@ def recording() -> Recording:
             Batch(3, 20.0, 2.0, 6000, 1000, 3.3, 3.8, 6000),
             Batch(4, 38.0, 1.0, 400, 400, 0.8, 1.0, 400),
         ],
-        LedgerSums(5, 18_200, 6_200, 12_000, {"feedback": 12_000}),
+        Ledger(
+            (
+                LedgerRow(0, 800, 800, 0, "none"),
+                LedgerRow(1, 5000, 2000, 3000, "feedback"),
+                LedgerRow(2, 6000, 2000, 4000, "feedback"),
+                LedgerRow(3, 6000, 1000, 5000, "feedback"),
+                LedgerRow(4, 400, 400, 0, "none"),
+            )
+        ),
     )
     made.runs[WITHOUT] = Run(
         WITHOUT,

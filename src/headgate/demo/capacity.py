@@ -74,7 +74,7 @@ def measure_capacity(
 
 def _rates(batches: Sequence[Batch]) -> list[float]:
     """Rows per second of each batch, the first one (it compiles) left out if there are more."""
-    rates = [batch.offered / max(batch.duration_seconds, 1e-3) for batch in batches]
+    rates = [b.offered / max(b.duration_seconds, 1e-3) for b in batches if b.offered]
     return rates[1:] or rates
 
 
@@ -89,7 +89,7 @@ def _saturated(query: StreamingQuery, began: float, until: float, watcher: Watch
             batches += [batch_of(text, 0.0) for text in followed.fresh()]
             watcher.tick(now - began)
             time.sleep(0.1)
-    if not batches:
+    if not _rates(batches):
         raise DemoError(
             "Spark finished no batch while the capacity was measured; is the machine busy with "
             "something else? Try again, or see `headgate demo --simulated`"

@@ -40,8 +40,8 @@ class Side:
 class Findings:
     """Both sides, as far as they ran.
 
-    ledger_balances: the ledger's offered = kept + dropped, and its offered is what Spark's
-                     own source counted; None without a ledger.
+    ledger_balances: every row of the ledger is offered = kept + dropped, and offered is what
+                     Spark's own source counted; None without a ledger.
     """
 
     with_headgate: Side | None
@@ -59,7 +59,9 @@ def find(recording: Recording) -> Findings:
     return Findings(
         _side(with_run, scenario) if with_run and with_run.batches else None,
         _side(without, scenario) if without and without.batches else None,
-        None if with_run is None else _balances(with_run),
+        None
+        if with_run is None or with_run.ledger is None
+        else with_run.ledger.balances(with_run.batches),
     )
 
 
@@ -92,15 +94,6 @@ def _mean_latency(batches: list[Batch]) -> float | None:
     return total / rows if rows else None
 
 
-def _balances(run: Run) -> bool | None:
-    ledger = run.ledger
-    if ledger is None:
-        return None
-    counted = [b.read for b in run.batches if b.read is not None]
-    # A batch can end between the last look at the query and its stop: the ledger has it then.
-    return ledger.balances and (len(counted) != ledger.batches or sum(counted) == ledger.offered)
-
-
 def headline(recording: Recording, findings: Findings) -> str:
     """One sentence that a hurried reader takes along."""
     target = recording.settings.target_seconds
@@ -126,7 +119,7 @@ def ledger_sentence(recording: Recording, findings: Findings) -> str:
     ledger = run.ledger
     sums = f"{ledger.offered:,} offered = {ledger.kept:,} kept + {ledger.dropped:,} dropped"
     verdict = "It balances" if findings.ledger_balances else "IT DOES NOT BALANCE"
-    return f"{verdict}: {sums}, in {ledger.batches} batches."
+    return f"{verdict}: {sums}, in {len(ledger.rows)} batches."
 
 
 def _seconds(value: float) -> str:

@@ -65,12 +65,14 @@ class Followed:
         if error is not None:
             raise DemoError(f"the demo's query ended with an error: {str(error)[:1000]}")
         jquery: Any = self._query._jsq
+        recent = jquery.recentProgress()  # an array in the JVM: each look at it is a call
         found: list[tuple[int, str]] = []
-        for progress in reversed(list(jquery.recentProgress())):
+        for index in range(len(recent) - 1, -1, -1):
+            progress = recent[index]
             number = int(progress.batchId())
             if number <= self._last:
                 break
-            if progress.numInputRows() > 0:  # Spark also reports that nothing has come
+            if progress.durationMs().containsKey("addBatch"):  # not only that nothing has come
                 found.append((number, str(progress.json())))
         if found:
             self._last = found[0][0]

@@ -18,7 +18,8 @@ __all__ = [
     "WITHOUT",
     "Batch",
     "Capacity",
-    "LedgerSums",
+    "Ledger",
+    "LedgerRow",
     "Recording",
     "Run",
     "Watcher",
@@ -52,18 +53,44 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerSums:
-    """What Headgate's ledger on disk says of a run."""
+class LedgerRow:
+    """What Headgate's ledger on disk says of one batch."""
 
-    batches: int
+    batch: int
     offered: int
     kept: int
     dropped: int
-    dropped_because: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger of a run, with its sums."""
+
+    rows: tuple[LedgerRow, ...]
 
     @property
-    def balances(self) -> bool:
-        return self.offered == self.kept + self.dropped
+    def offered(self) -> int:
+        return sum(row.offered for row in self.rows)
+
+    @property
+    def kept(self) -> int:
+        return sum(row.kept for row in self.rows)
+
+    @property
+    def dropped(self) -> int:
+        return sum(row.dropped for row in self.rows)
+
+    def balances(self, batches: Sequence[Batch]) -> bool:
+        """Offered = kept + dropped in every row, and offered is what Spark's source counted.
+
+        A batch can end between the last look at the query and its stop: then only the
+        ledger has it.
+        """
+        offered = {row.batch: row.offered for row in self.rows}
+        return all(row.offered == row.kept + row.dropped for row in self.rows) and all(
+            offered.get(batch.number) == batch.read for batch in batches if batch.read
+        )
 
 
 @dataclass(slots=True)
@@ -72,7 +99,7 @@ class Run:
 
     name: str
     batches: list[Batch] = field(default_factory=list)
-    ledger: LedgerSums | None = None
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,14 @@ def save(recording: Recording, directory: Path) -> Files:
 def _run(run: Run) -> Mapping[str, Any]:
     ledger = run.ledger
     return {
-        "ledger": None if ledger is None else {**asdict(ledger), "balances": ledger.balances},
+        "ledger": None
+        if ledger is None
+        else {
+            "offered": ledger.offered,
+            "kept": ledger.kept,
+            "dropped": ledger.dropped,
+            "balances": ledger.balances(run.batches),
+            "rows": [asdict(row) for row in ledger.rows],
+        },
         "batches": [{**asdict(batch), "dropped": batch.dropped} for batch in run.batches],
     }

@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.demo.capacity import measure_capacity
 from headgate.demo.follow import Followed, batch_of, writer_of
 from headgate.demo.job import GATE, measured, orders
-from headgate.demo.recording import WITH, WITHOUT, LedgerSums, Recording, Run, Watcher
+from headgate.demo.recording import WITH, WITHOUT, Ledger, LedgerRow, Recording, Run, Watcher
 from headgate.demo.scenario import Scenario
 from headgate.spark.session import Headgate
 
@@ -75,12 +76,10 @@ def _run(
             time.sleep(0.2)
         run.batches += [batch_of(text, epoch) for text in followed.fresh()]
     if run.name == WITH:
-        run.ledger = _ledger_sums(hg, query_name)
+        run.ledger = _ledger(hg, query_name)
 
 
-def _ledger_sums(hg: Headgate, query_name: str) -> LedgerSums | None:
-    sums = hg.report().sums.get((query_name, GATE))
-    if sums is None:
-        return None
-    because = dict(sums.dropped_because)
-    return LedgerSums(sums.batches, sums.offered, sums.kept, sums.dropped, because)
+def _ledger(hg: Headgate, query_name: str) -> Ledger:
+    rows = hg.ledger().where(F.col("query") == query_name).where("offered is not null")
+    columns = ("batch", "offered", "kept", "dropped", "why")
+    return Ledger(tuple(LedgerRow(*row) for row in rows.select(*columns).sort("batch").collect()))
