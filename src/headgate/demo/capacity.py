@@ -66,7 +66,7 @@ def measure_capacity(
     query = writer_of(plain, directory / "capacity").queryName("demo capacity").start()
     batches = _saturated(query, began, began + settings.warm_up_seconds, watcher)
     rates = _rates(batches)
-    start_seconds = batches[0].end_seconds - batches[0].duration_seconds - started
+    start_seconds = batches[0].end_seconds - started
     return Capacity(
         median(rates[-_COMPARED:]), is_steady(rates), max(0.0, start_seconds), tuple(rates)
     )

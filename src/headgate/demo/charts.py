@@ -53,10 +53,10 @@ def latency_chart(recording: Recording, scenario: Scenario, title: str) -> str:
     """Two curves on one axis, the target, and the crowd behind them."""
     curves = {name: _latencies(run) for name, run in recording.runs.items()}
     top = max([scenario.target_seconds, *(y for c in curves.values() for _, y in c)])
-    plot = _plot(_HEIGHT, scenario, 1.12 * top, "mean age of results, s", title)
+    plot = _plot(_HEIGHT, recording, scenario, 1.12 * top, "mean age of results, s", title)
     target = scenario.target_seconds
-    plot.path([(0.0, target), (scenario.run_seconds, target)], "target")
-    plot.text(scenario.run_seconds, target, f"target {target:g} s", "dim", "start", 8.0, 4.0)
+    plot.path([(0.0, target), (plot.right_value, target)], "target")
+    plot.text(plot.right_value, target, f"target {target:g} s", "dim", "start", 8.0, 4.0)
     for name, curve in curves.items():
         style = _STYLES[name]
         plot.path(curve, f"line {style}")
@@ -85,12 +85,12 @@ def shedding_chart(recording: Recording, scenario: Scenario) -> str:
     arriving = _arriving(scenario)
     top = max([y for _, y in arriving] + [kept + dropped for kept, dropped in rates])
     title = "With Headgate: rows per second, kept and dropped"
-    plot = _plot(_SMALL, scenario, 1.12 * top, "rows per second", title)
+    plot = _plot(_SMALL, recording, scenario, 1.12 * top, "rows per second", title)
     for (low, high), (kept, dropped) in zip(pairwise(edges), rates, strict=True):
         plot.bar(low, high, 0.0, kept, "kept")
         plot.bar(low, high, kept, kept + dropped, "dropped")
     plot.path(arriving, "thin arriving")
-    plot.text(scenario.run_seconds, scenario.calm_per_second, "arriving", "", "start", 8.0, 4.0)
+    plot.text(plot.right_value, scenario.calm_per_second, "arriving", "", "start", 8.0, 4.0)
     plot.legend([("kept", "kept"), ("dropped", "dropped")])
     return plot.svg("Rows kept and dropped per second with Headgate")
 
@@ -100,7 +100,7 @@ def waiting_chart(recording: Recording, scenario: Scenario) -> str:
     curves = {name: _waiting(run, scenario) for name, run in recording.runs.items()}
     top = max([1.0, *(y for c in curves.values() for _, y in c)])
     title = "Rows that wait for their result"
-    plot = _plot(_SMALL, scenario, 1.12 * top, "rows", title)
+    plot = _plot(_SMALL, recording, scenario, 1.12 * top, "rows", title)
     for name, curve in curves.items():
         plot.path(curve, f"line {_STYLES[name]}")
         if curve:
@@ -116,11 +116,15 @@ def standalone(svg: str) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{COLOURS}</style>{body}\n'
 
 
-def _plot(height: float, scenario: Scenario, top: float, unit: str, title: str) -> Plot:
-    plot = Plot(_WIDTH, height, scenario.run_seconds, top)
+def _plot(
+    height: float, recording: Recording, scenario: Scenario, top: float, unit: str, title: str
+) -> Plot:
+    ends = [batch.end_seconds for run in recording.runs.values() for batch in run.batches]
+    right = max([scenario.run_seconds, *ends])
+    plot = Plot(_WIDTH, height, right, top)
     plot.band(scenario.crowd_begins, scenario.crowd_ends, "crowd")
     plot.grid(nice_ticks(top, 5), unit)
-    plot.times(nice_ticks(scenario.run_seconds, 8), "seconds since the stream began")
+    plot.times(nice_ticks(right, 8), "seconds since the stream began")
     middle = (scenario.crowd_begins + scenario.crowd_ends) / 2.0
     factor = scenario.crowd_per_second / scenario.capacity_per_second
     plot.text(middle, top, f"flash crowd: {factor:g} x capacity", "dim", "middle", 0.0, 16.0)

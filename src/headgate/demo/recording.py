@@ -107,7 +107,7 @@ class Capacity:
     """Rows per second of the saturated query.
 
     steady:        the last batches agreed.
-    start_seconds: from the start of a query to its first batch.
+    start_seconds: from the start of a query to its first result.
     """
 
     rows_per_second: float
