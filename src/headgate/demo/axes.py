@@ -96,7 +96,8 @@ class Plot:
     def svg(self, description: str) -> str:
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="headgate-chart" role="img" '
-            f'viewBox="0 0 {_n(self.width)} {_n(self.height)}" width="100%" '
+            f'viewBox="0 0 {_n(self.width)} {_n(self.height)}" '
+            f'width="{_n(self.width)}" height="{_n(self.height)}" '
             f'aria-label="{escape(description)}">'
         )
         return head + "\n".join(self._shapes) + "</svg>"

@@ -34,7 +34,7 @@ p{margin:6px 0}
 .ours{color:var(--ours)}
 .theirs{color:var(--theirs)}
 .alarm{background:var(--theirs);color:#fff;padding:8px 14px;border-radius:6px}
-svg{display:block;margin:14px 0}
+svg{display:block;margin:14px 0;width:100%;height:auto}
 table{border-collapse:collapse;width:100%;margin-top:8px}
 td,th{padding:7px 10px;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
 td:first-child,th:first-child{text-align:left;padding-left:0;font-weight:400}
