@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from headgate.cli import demo
 from headgate.demo.environment import check_machine
+from headgate.demo.recording import Recording
 from headgate.errors import DemoError
 from tests.cli.conftest import Headgate
+from tests.demo.recordings import recording
 
 
 def test_without_java_the_command_says_what_to_install_and_what_else_there_is(
@@ -57,3 +61,30 @@ def test_bad_options_are_refused_before_anything_starts(
     result = headgate("demo", *words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_ctrl_c_stops_spark_and_keeps_what_was_measured(
+    headgate: Headgate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, measured: bool
+) -> None:
+    """With a stand-in for Spark: what a person's Ctrl-C does to a real JVM is not tested here."""
+    stops: list[str] = []
+
+    def interrupted(_spark: object, made: Recording, *_: object) -> None:
+        if measured:
+            done = recording()
+            made.capacity, made.scenario, made.runs = done.capacity, done.scenario, done.runs
+        raise KeyboardInterrupt
+
+    fake = SimpleNamespace(
+        sparkContext=SimpleNamespace(setLogLevel=lambda _: None), stop=lambda: stops.append("spark")
+    )
+    monkeypatch.setattr(demo, "check_machine", lambda: None)
+    monkeypatch.setattr(demo, "machine", dict)
+    monkeypatch.setattr(demo, "start_spark", lambda *_: fake)
+    monkeypatch.setattr(demo, "_watch", interrupted)
+    result = headgate("demo", "--out", tmp_path)
+    assert result.exit_code == 130
+    assert stops == ["spark"]
+    assert (tmp_path / "report.html").exists() is measured
+    assert ("Stopped early" if measured else "Nothing was written") in result.stderr
