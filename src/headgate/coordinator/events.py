@@ -19,6 +19,7 @@ __all__ = [
     "SettingsChanged",
     "TableReceived",
     "Tick",
+    "TurnReturned",
 ]
 
 NeighbourMessage = TableChanged | TableWithdrawn | RatesReported
@@ -39,6 +40,7 @@ class BatchStarted:
 
     waiting: tuples in front of each gate; a gate that is not named is not counted yet.
     waiting_age_seconds: mean age of the waiting tuples, where it is known.
+    tasks: how many cores the batch can use at once.
     """
 
     time_seconds: float
@@ -46,6 +48,7 @@ class BatchStarted:
     batch: int
     waiting: Mapping[str, int] = field(default_factory=dict)
     waiting_age_seconds: float | None = None
+    tasks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,16 @@ class SettingsChanged:
     mode: Mode | None = None
     queries: Mapping[str, QuerySettings] = field(default_factory=dict)
     removed_queries: tuple[str, ...] = ()
+    class_priorities: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReturned:
+    """A query gives its turn back: it had nothing to do, or nobody hears of it any more."""
+
+    time_seconds: float
+    query: str
+    batch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +118,12 @@ class Tick:
     time_seconds: float
 
 
-Event = BatchStarted | BatchCompleted | RatesObserved | TableReceived | SettingsChanged | Tick
+Event = (
+    BatchStarted
+    | BatchCompleted
+    | RatesObserved
+    | TableReceived
+    | SettingsChanged
+    | Tick
+    | TurnReturned
+)

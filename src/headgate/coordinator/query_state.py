@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
 from headgate.control import (
+    ClassLoad,
+    CostEstimator,
+    CostSettings,
     KeepDecision,
     LatencyController,
     PeriodMeasurement,
@@ -31,8 +35,10 @@ class QueryState:
         self._finished: tuple[BatchCompleted, int, int] | None = None  # with offered and kept
         self._last_completed = -1
         self._responses: list[float] = []
+        self._last_response: float | None = None
         self._seconds_per_tuple: float | None = None
-        self._offered_per_second = 0.0
+        self._costs = CostEstimator(CostSettings())
+        self.offered_per_second = 0.0
         self.output_rate = 0.0
 
     def change(self, settings: QuerySettings) -> None:
@@ -93,8 +99,11 @@ class QueryState:
             )
         )
 
-    def complete(self, event: BatchCompleted) -> None:
-        """Take in a finished batch; one that was taken in before teaches nothing."""
+    def complete(self, event: BatchCompleted, share: float = 1.0) -> None:
+        """Take in a finished batch; one that was taken in before teaches nothing.
+
+        share: the part of the node that it had while it ran beside others.
+        """
         if event.batch <= self._last_completed:
             return
         self._last_completed = event.batch
@@ -103,13 +112,37 @@ class QueryState:
         if event.latency_mean_seconds is not None:
             self._responses.append(event.latency_mean_seconds)
             del self._responses[:-_REMEMBER_BATCHES]
-        self._learn_load(event, offered, kept)
+            if event.busy_seconds > 0.0:  # a batch that only warmed up says nothing
+                self._last_response = event.latency_mean_seconds
+        self._learn_load(event, offered, kept, share * event.busy_seconds)
         self._finished = (event, offered, kept)
 
     @property
     def load(self) -> float:
         """Server seconds per second that the query asks for, before shedding."""
-        return (self._seconds_per_tuple or 0.0) * self._offered_per_second
+        return (self._seconds_per_tuple or 0.0) * self.offered_per_second
+
+    def load_with_batch_every(self, seconds: float) -> ClassLoad:
+        """The same with one batch in so many seconds: the fixed cost of a batch and what it
+        takes to look at tuples cannot be shed, processing them can."""
+        costs, rate = self._costs.costs, self.offered_per_second
+        if costs is None:
+            return ClassLoad(0.0)
+        fixed = costs.fixed_seconds / seconds + costs.looking_seconds * rate
+        return ClassLoad(costs.processing_seconds * rate, fixed)
+
+    def rate_of_batch(self, waiting: int) -> float:
+        """Tuples a second if what waits ran now. A batch that is hardly filled is slow."""
+        costs = self._costs.costs
+        if costs is None:
+            return math.inf  # not known yet: find out
+        seconds = costs.busy_seconds(waiting, waiting)
+        return waiting / seconds if seconds > 0.0 else math.inf
+
+    @property
+    def last_response(self) -> float | None:
+        """Latency of the last batch that taught something; it stands until the next one."""
+        return self._last_response
 
     def take_response(self) -> float | None:
         """Mean latency of the batches since it was last taken."""
@@ -119,20 +152,24 @@ class QueryState:
         self._responses.clear()
         return mean
 
-    def _learn_load(self, event: BatchCompleted, offered: int, kept: int) -> None:
+    def _learn_load(
+        self, event: BatchCompleted, offered: int, kept: int, busy_seconds: float
+    ) -> None:
+        if offered > 0 and busy_seconds > 0.0:
+            self._costs.observe(offered, kept, busy_seconds)
         if kept > 0:
-            per_tuple = event.busy_seconds / kept
+            per_tuple = busy_seconds / kept
             old = self._seconds_per_tuple
             self._seconds_per_tuple = (
                 per_tuple if old is None else old + (1 - _RATE_MEMORY) * (per_tuple - old)
             )
-            if event.busy_seconds > 0.0:
-                self.output_rate = kept / event.busy_seconds
+            if busy_seconds > 0.0:
+                self.output_rate = kept / busy_seconds
         rate = event.arrival_rate_per_second
         if rate is None and event.duration_seconds > 0.0:
             rate = offered / event.duration_seconds
         if rate is not None:
-            self._offered_per_second += (1 - _RATE_MEMORY) * (rate - self._offered_per_second)
+            self.offered_per_second += (1 - _RATE_MEMORY) * (rate - self.offered_per_second)
 
 
 def _controller(settings: QuerySettings) -> LatencyController | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -49,7 +49,10 @@ class GateReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One finished batch. Times are the driver's wall clock, in seconds since 1970."""
+    """One finished batch. Times are the driver's wall clock, in seconds since 1970.
+
+    held_seconds: how long it waited for its turn; this is not part of its duration.
+    """
 
     query_id: str
     run_id: str
@@ -58,6 +61,17 @@ class BatchReport:
     duration_seconds: float
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
+    held_seconds: float = 0.0
+
+    def after_hold(self, seconds: float) -> BatchReport:
+        """The same batch, begun when its turn came: Spark counts the wait as execution."""
+        held = min(max(0.0, seconds), self.duration_seconds)
+        return replace(
+            self,
+            start_seconds=self.start_seconds + held,
+            duration_seconds=self.duration_seconds - held,
+            held_seconds=held,
+        )
 
     @property
     def end_seconds(self) -> float:
