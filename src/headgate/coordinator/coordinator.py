@@ -18,7 +18,6 @@ only when rates have moved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from headgate.control import KeepDecision
 from headgate.coordinator.class_cycle import class_cycle
@@ -363,9 +362,8 @@ class Coordinator:
                 self._queries[name] = QueryState(settings)
             else:
                 known.change(settings)
-        if event.class_priorities is not None and self._classes is not None:
-            settings_then = replace(self._classes.settings, priorities=event.class_priorities)
-            self._classes = ClassLoop(settings_then)
+        if event.classes is not None:
+            self._classes = ClassLoop(event.classes)
         return self._grant(event.time_seconds)
 
 

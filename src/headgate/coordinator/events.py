@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headgate.coordinator.settings import Mode, QuerySettings
+from headgate.coordinator.settings import ClassSettings, Mode, QuerySettings
 from headgate.network import OperatorStatistics
 from headgate.planning.cut_tables.table_messages import RatesReported, TableChanged, TableWithdrawn
 
@@ -93,13 +93,16 @@ class TableReceived:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """A person or a program has changed what is wanted; None leaves a thing as it is."""
+    """A person or a program has changed what is wanted; None leaves a thing as it is.
+
+    classes: other priorities or settings; all class loops begin anew, nothing is lent.
+    """
 
     time_seconds: float
     mode: Mode | None = None
     queries: Mapping[str, QuerySettings] = field(default_factory=dict)
     removed_queries: tuple[str, ...] = ()
-    class_priorities: Mapping[str, float] | None = None
+    classes: ClassSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headgate.coordinator import (
@@ -115,7 +116,10 @@ class Agent:
 
     def set_classes(self, priorities: Mapping[str, float]) -> None:
         """Other priorities from now on; what was lent is back."""
-        self._handle(SettingsChanged(time.time(), class_priorities=dict(priorities)))
+        classes = self.coordinator.classes
+        if classes is not None:
+            settings = replace(classes.settings, priorities=dict(priorities))
+            self._handle(SettingsChanged(time.time(), classes=settings))
 
     def set_mode(self, mode: Mode) -> None:
         """on, off or open, from the next batch of every query on."""
