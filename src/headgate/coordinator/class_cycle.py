@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from headgate.control import ClassLoad
 from headgate.coordinator.class_loop import ClassLoop, ClassNeeds
@@ -11,21 +11,37 @@ from headgate.coordinator.query_state import QueryState
 __all__ = ["class_cycle"]
 
 
-def class_cycle(classes: ClassLoop, queries: Iterable[QueryState]) -> dict[str, float] | None:
-    """One load cycle; returns the new portions when capacity has moved."""
+def class_cycle(
+    classes: ClassLoop, queries: Mapping[str, QueryState], ages_seconds: Mapping[str, float]
+) -> dict[str, float] | None:
+    """One load cycle; returns the new portions when capacity has moved.
+
+    ages_seconds: mean age of what waits now, of queries that wait for their turn.
+    """
     by_class: dict[str, list[QueryState]] = {}
-    for state in queries:
+    for state in queries.values():
         if state.settings.query_class is not None:
             by_class.setdefault(state.settings.query_class, []).append(state)
-    targets = {
+    targets: dict[str, float] = {
         name: min(given)
         for name, states in by_class.items()
         if (given := [t for s in states if (t := s.settings.latency_target_seconds) is not None])
     }
     loads = {name: [_load(classes, state) for state in states] for name, states in by_class.items()}
-    responses = {
-        name: _response(classes, states, targets.get(name)) for name, states in by_class.items()
-    }
+    if classes.settings.batch_every is None:
+        responses: dict[str, float | None] = {
+            name: _mean_taken(states) for name, states in by_class.items()
+        }
+    else:
+        near: dict[str, list[float]] = {}
+        for query, state in queries.items():
+            query_class, ratio = (
+                state.settings.query_class,
+                _nearness(state, ages_seconds.get(query)),
+            )
+            if query_class is not None and ratio is not None:
+                near.setdefault(query_class, []).append(ratio)
+        responses = {n: sum(r) / len(r) * targets[n] for n, r in near.items()}
     guarantees = {
         name: _guarantee(states, loads[name])
         for name, states in by_class.items()
@@ -45,21 +61,18 @@ def _load(classes: ClassLoop, state: QueryState) -> ClassLoad:
     return state.load_with_batch_every(every * target)
 
 
-def _response(
-    classes: ClassLoop, states: list[QueryState], target_seconds: float | None
-) -> float | None:
-    """Mean response of the class. Micro-batches come seldom: their last response stands, and
-    counts by how near it is to the query's own target."""
-    if classes.settings.batch_every is None:
-        taken = [r for state in states if (r := state.take_response()) is not None]
-        return sum(taken) / len(taken) if taken else None
-    near = [
-        state.last_response / target
-        for state in states
-        if state.last_response is not None
-        and (target := state.settings.latency_target_seconds) is not None
-    ]
-    return sum(near) / len(near) * target_seconds if near and target_seconds is not None else None
+def _mean_taken(states: list[QueryState]) -> float | None:
+    taken = [r for state in states if (r := state.take_response()) is not None]
+    return sum(taken) / len(taken) if taken else None
+
+
+def _nearness(state: QueryState, age_seconds: float | None) -> float | None:
+    """Response over target of one query. Micro-batches come seldom: the last response stands,
+    unless what waits now is older already."""
+    last, target = state.last_response, state.settings.latency_target_seconds
+    if last is None or target is None:
+        return None
+    return max(last, age_seconds or 0.0) / target
 
 
 def _guarantee(states: list[QueryState], loads: list[ClassLoad]) -> float:

@@ -210,6 +210,6 @@ class ClassLoop:
                 cycle_seconds=settings.cycle_seconds,
                 initial_headroom=headroom,
                 least_headroom=min(0.001, headroom),
-                keep_at_least=settings.keep_at_least.get(name, 0.0),
+                keep_at_least=max(settings.least_keep, settings.keep_at_least.get(name, 0.0)),
             )
         )

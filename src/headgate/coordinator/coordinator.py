@@ -285,13 +285,20 @@ class Coordinator:
         """Do what is due; without classes that is nothing."""
         if self._classes is None:
             return []
-        cycle = self._cycle(self._classes) if self._classes.is_due(event.time_seconds) else []
-        return cycle + self._grant(event.time_seconds)
+        now = event.time_seconds
+        cycle = self._cycle(self._classes, now) if self._classes.is_due(now) else []
+        return cycle + self._grant(now)
 
-    def _cycle(self, classes: ClassLoop) -> list[Decision]:
+    def _cycle(self, classes: ClassLoop, now_seconds: float) -> list[Decision]:
         """One load cycle of the class loop."""
         collided = classes.guarantees_collide
-        moved = class_cycle(classes, self._queries.values())
+        ages = {}
+        for query, event in self._turns.waiting.items():
+            rate = self._queries[query].offered_per_second
+            age = as_of(event, now_seconds, rate).waiting_age_seconds
+            if age is not None:
+                ages[query] = age
+        moved = class_cycle(classes, self._queries, ages)
         decisions: list[Decision] = [] if moved is None else [MoveCapacity(moved)]
         if classes.guarantees_collide and not collided:
             text = "the guaranteed minimums of the classes do not fit together"

@@ -58,6 +58,7 @@ class BatchCompleted:
     busy_seconds:     server seconds spent on it.
     processed_tuples: tuples processed, where this is not what was kept (input buffers).
     latency_percentiles_seconds: percentile (for example 95) to seconds.
+    fixed_seconds:    the part of busy_seconds that a batch costs however few tuples it has.
     """
 
     time_seconds: float
@@ -71,6 +72,7 @@ class BatchCompleted:
     arrival_rate_per_second: float | None = None
     processed_tuples: int | None = None
     scheduling_delay_seconds: float = 0.0
+    fixed_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

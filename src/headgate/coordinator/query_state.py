@@ -37,7 +37,8 @@ class QueryState:
         self._responses: list[float] = []
         self._last_response: float | None = None
         self._seconds_per_tuple: float | None = None
-        self._costs = CostEstimator(CostSettings())
+        self._costs = CostEstimator(CostSettings())  # without what is known to be fixed
+        self._fixed_seconds = 0.0
         self.offered_per_second = 0.0
         self.output_rate = 0.0
 
@@ -128,15 +129,15 @@ class QueryState:
         costs, rate = self._costs.costs, self.offered_per_second
         if costs is None:
             return ClassLoad(0.0)
-        fixed = costs.fixed_seconds / seconds + costs.looking_seconds * rate
-        return ClassLoad(costs.processing_seconds * rate, fixed)
+        fixed = (self._fixed_seconds + costs.fixed_seconds) / seconds
+        return ClassLoad(costs.processing_seconds * rate, fixed + costs.looking_seconds * rate)
 
     def rate_of_batch(self, waiting: int) -> float:
         """Tuples a second if what waits ran now. A batch that is hardly filled is slow."""
         costs = self._costs.costs
         if costs is None:
             return math.inf  # not known yet: find out
-        seconds = costs.busy_seconds(waiting, waiting)
+        seconds = self._fixed_seconds + costs.busy_seconds(waiting, waiting)
         return waiting / seconds if seconds > 0.0 else math.inf
 
     @property
@@ -156,7 +157,12 @@ class QueryState:
         self, event: BatchCompleted, offered: int, kept: int, busy_seconds: float
     ) -> None:
         if offered > 0 and busy_seconds > 0.0:
-            self._costs.observe(offered, kept, busy_seconds)
+            fixed = busy_seconds * min(1.0, event.fixed_seconds / event.busy_seconds)
+            known = self._costs.costs is not None
+            self._fixed_seconds += ((1 - _RATE_MEMORY) if known else 1.0) * (
+                fixed - self._fixed_seconds
+            )
+            self._costs.observe(offered, kept, busy_seconds - fixed)
         if kept > 0:
             per_tuple = busy_seconds / kept
             old = self._seconds_per_tuple

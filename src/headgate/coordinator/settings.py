@@ -77,6 +77,8 @@ class ClassSettings:
     batch_every:           for micro-batches, which have a fixed cost. A class asks for what it
                            needs with a batch in each such share of its delay target, not for
                            what small batches happen to cost. None: costs as they come.
+    least_keep:            no class sheds more than all but this share: without any result it
+                           would never learn that it could keep more.
     one_shedder:           one headroom for all classes together (the baseline of the paper).
     """
 
@@ -93,6 +95,7 @@ class ClassSettings:
     least_turns: int = 1
     cores: int = 1
     batch_every: float | None = None
+    least_keep: float = 0.0
     one_shedder: bool = False
 
 

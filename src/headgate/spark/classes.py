@@ -5,9 +5,10 @@ tenths of seconds and has a fixed cost. So here
 
 - two batches run at once, and more while their tasks are fewer than the cores: a batch
   leaves cores idle while Spark plans and commits it, and the other one uses them;
-- a class asks for what it needs with a batch in every half of its latency target, and can
-  lend the rest, though it would fill all the time with small batches if it were let;
-- a class is late when its response is above 0.8 of its target, not above 0.1;
+- a class asks for what it needs with one batch in each latency target (what arrives in
+  between is then half a target old on average), and can lend the rest, though it would
+  fill all the time with small batches if it were let;
+- a class is late when its response is above 0.65 of its target, not above 0.1;
 - capacity moves once in a second;
 - a place is held for 30 ms for a class that has just run and is entitled to go on, only
   while another batch runs.
@@ -34,11 +35,12 @@ def class_settings(priorities: Mapping[str, float], cores: int) -> ClassSettings
         redistribute_every=2,
         round_seconds=0.2,
         grace_seconds=0.03,
-        late_above=0.8,
+        late_above=0.65,
         default_delay_seconds=None,
         least_turns=2,
         cores=max(1, cores),
-        batch_every=0.5,
+        batch_every=1.0,
+        least_keep=0.05,
     )
 
 

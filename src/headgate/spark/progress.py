@@ -62,6 +62,7 @@ class BatchReport:
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
     held_seconds: float = 0.0
+    add_batch_seconds: float | None = None
 
     def after_hold(self, seconds: float) -> BatchReport:
         """The same batch, begun when its turn came: Spark counts the wait as execution."""
@@ -119,7 +120,14 @@ class BatchReport:
             self.latency_mean_seconds(),
             self.latency_percentiles_seconds(),
             rate,
+            fixed_seconds=0.0 if before is None else self._planning_seconds(),
         )
+
+    def _planning_seconds(self) -> float:
+        """Planning, logs and commits: what is not spent on adding the batch to the sink."""
+        if self.add_batch_seconds is None:
+            return 0.0
+        return max(0.0, self.duration_seconds - self.add_batch_seconds)
 
     def arrival_rates(self, before: BatchReport | None) -> dict[str, float]:
         """Tuples per second at each gate, since the batch before this one began."""
@@ -156,6 +164,7 @@ def parse_progress(text: str) -> BatchReport:
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
+            add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -169,6 +178,11 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
     )
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    number = _number(milliseconds)
+    return None if number is None else max(0.0, number / 1000.0)
 
 
 def _number(value: Any) -> float | None:
