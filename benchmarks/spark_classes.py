@@ -126,7 +126,7 @@ class Workload:
     def change(self, settings: ClassSettings) -> None:
         self.hg._agent._handle(SettingsChanged(time.time(), classes=settings))
 
-    def drain(self, longest_seconds: float = 40.0) -> None:
+    def drain(self, longest_seconds: float = 15.0) -> None:
         """No more rows; wait until all that waits is done."""
         self.use("open")
         for rates in self.rates.values():
@@ -250,7 +250,7 @@ def processed_rate(work: Workload, seconds: float) -> float:
 
 
 def tables(
-    work: Workload, capacity: float, seconds: float = 35.0, settle: float = 10.0
+    work: Workload, capacity: float, seconds: float = 27.0, settle: float = 10.0
 ) -> dict[str, Any]:
     """Response and loss of each class, three schemes on two loads, beside the paper's."""
     found: dict[str, Any] = {}
@@ -270,7 +270,7 @@ def tables(
                 "shares_at_end": shares,
                 "paper": PAPER[load].get(scheme),
             }
-            _say(f"{load}, {scheme}: {json.dumps(found[load][scheme]['loss_percent'])}")
+            _say(f"{load}, {scheme}: {json.dumps(found[load][scheme])}")
     found["claims"] = claims(found)
     return found
 
@@ -354,7 +354,7 @@ def run(parts: Sequence[str] = ("tables", "throughput", "agent"), **sizes: Any) 
         try:
             work.start()
             _say("queries started")
-            capacity = measured_capacity(work, seconds=12.0, warm_up=15.0)
+            capacity = measured_capacity(work, seconds=10.0, warm_up=12.0)
             _say(f"capacity {capacity:.0f} rows a second")
             results["capacity_rows_per_second"] = capacity
             results["cost"] = f"each kept row holds its task slot for {DELAY_MS} ms"

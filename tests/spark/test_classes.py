@@ -70,6 +70,8 @@ def test_turns_by_class_on_one_shared_source(
     assert sum(classed.share().values()) == pytest.approx(1.0)
     assert classed.share()["bronze"] > 0.1  # lent by the others, who need little
     assert classed.ledger().where("query_class = 'gold'").count() > 0
+    assert "rows: " in classed.explain("bronze")
+    assert "class bronze: share" in classed.explain("bronze")
     classed.classes({"gold": 1, "silver": 1, "bronze": 2})
     assert classed.classes() == {"gold": 1.0, "silver": 1.0, "bronze": 2.0}
     assert not [query for query in spark.streams.active if query.exception() is not None]

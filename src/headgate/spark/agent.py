@@ -258,6 +258,7 @@ class Agent:
         decided = self._turn(run, batch, waiting, now)
         if decided is None:
             return None
+        run.decided = decided
         keep: dict[str, float] = {}
         why: dict[str, str] = {}
         for decision in decided:

@@ -106,14 +106,17 @@ class ClassView:
             "loss": self.loss,
         }
 
-    def __str__(self) -> str:
+    def share_text(self) -> str:
         moved = f", {self.lent:.2f} lent" if self.lent > 0.005 else ""
         moved = f", {self.borrowed:.2f} borrowed" if self.borrowed > 0.005 else moved
         return (
             f"class {self.name}: share {self.share:.2f} ({self.priority_share:.2f} by priority"
-            f"{moved}), {self.queries} queries, {self.offered} offered, "
-            f"{100.0 * self.loss:.3g} % lost"
+            f"{moved})"
         )
+
+    def __str__(self) -> str:
+        lost = f"{100.0 * self.loss:.3g} % lost"
+        return f"{self.share_text()}, {self.queries} queries, {self.offered} offered, {lost}"
 
 
 def class_views(

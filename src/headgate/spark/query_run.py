@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
 from headgate.spark.progress import BatchReport
 
@@ -77,6 +78,7 @@ class QueryRun:
         self.tasks = 1
         self.asking_batch = -1
         self.empty_asks = 0
+        self.decided: Sequence[SetKeepFraction] = ()
         self._arrays = dict(arrays)
         self._same_tuples = same_tuples
         self._applied_for: int | None = None

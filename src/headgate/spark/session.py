@@ -26,6 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.coordinator import ClassSettings, CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
 from headgate.spark.agent import Agent
@@ -307,6 +308,20 @@ class Headgate:
         """What each class may use of the application now, 0 to 1, with what is lent."""
         return dict(self._agent.coordinator.portions)
 
+    def explain(self, query: str) -> str:
+        """Why the last batch of a query kept what it kept, a sentence for each gate."""
+        for run in self._agent.runs:
+            if run.name == query:
+                lines = [
+                    f"{gate}: {1.0 - share:.3g} of batch {batch} was to go: {reason}."
+                    for gate, share, batch, reason in _reasons(run)
+                ]
+                views = class_views(self._agent.coordinator, ())
+                lines += [v.share_text() for v in views if v.name == run.query_class]
+                return "\n".join(lines) or f"{query} has not run a batch yet."
+        known = ", ".join(run.name for run in self._agent.runs)
+        raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
+
     def _check_class(self, priority: str | None) -> None:
         known = self.classes()
         if priority is None or priority in known:
@@ -380,6 +395,12 @@ def _check_python(spark: SparkSession) -> None:
 def _progress_of(execution: Any) -> str | None:
     progress = execution.lastProgress()
     return None if progress is None else str(progress.json())
+
+
+def _reasons(run: QueryRun) -> list[tuple[str, float, int | None, str]]:
+    return [
+        (d.gate, d.keep_fraction, d.batch, because(d.why, d.keep_fraction)) for d in run.decided
+    ]
 
 
 def _widest_stage(spark: SparkSession, run_id: str) -> int:
