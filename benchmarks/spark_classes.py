@@ -3,6 +3,7 @@
 Ten queries (aggregates, window joins, selects) in three classes 6:3:1 on local[2]. Each
 kept row holds its task slot for a time (the papers' delay operator): on a machine that
 is shared with others the capacity is then given by the slots and not by the neighbours.
+Rows come from Spark's `rate` source through a filter whose share can be changed.
 Capacity is measured first, in the same run; loads are set as shares of it. The queries run
 on while schemes change, so all schemes see the same warm machine; they come in turn.
 
@@ -36,6 +37,8 @@ QUERIES = {
     "bronze": ("aggregate", "aggregate", "join", "select"),
 }
 DELAY_MS = 2
+MOST_ROWS_PER_SECOND = 400
+"""Rows a second of each source; a filter in front of the gate lets the wanted share through."""
 SCHEMES = ("common", "per class", "lending")
 PAPER = {
     "near capacity": {
@@ -71,12 +74,11 @@ class Workload:
     """The session, the ten queries and the rates of their classes."""
 
     def __init__(self, directory: Path) -> None:
-        from pyspark import cloudpickle
         from pyspark.sql import SparkSession
 
         import headgate
-        from benchmarks import live_rates
         from headgate.spark.classes import class_settings
+        from headgate.spark.live_array import LiveArray
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
         self.spark = (
@@ -89,12 +91,12 @@ class Workload:
             .getOrCreate()
         )
         self.spark.sparkContext.setLogLevel("OFF")
-        cloudpickle.register_pickle_by_value(live_rates)  # type: ignore[no-untyped-call]
-        self.spark.dataSource.register(live_rates.LiveRateSource)
         self.settings = class_settings(PRIORITIES, self.spark.sparkContext.defaultParallelism)
         self.hg = headgate.attach(self.spark, timeout="20s", classes=self.settings)
-        self.rates = {n: live_rates.LiveRates(directory / f"{n}.json") for n in PRIORITIES}
+        # two equal literals would be one to Spark, so each begins with a number of its own
+        self.rates = {n: LiveArray(self.spark, (0, i)) for i, n in enumerate(PRIORITIES)}
         self.names: dict[str, list[str]] = {name: [] for name in PRIORITIES}
+        self.queries: list[Any] = []
         self._directory = directory
 
     def start(self) -> None:
@@ -103,12 +105,31 @@ class Workload:
                 name = f"{query_class}_{number}_{kind}"
                 self.names[query_class].append(name)
                 self._start(query_class, kind, name)
+                self._wait_for(name)
+
+    def _wait_for(self, name: str, seconds: float = 60.0) -> None:
+        """Until the query has asked for its first batch: one start at a time.
+
+        Spark gives a Python process ten seconds to start, and ten at once need longer.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.check()
+            if any(r.name == name and r.asking_batch >= 0 for r in self.hg._agent.runs):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"query {name} did not begin")
 
     def set_load(self, loads: Mapping[str, float], rows_per_second: float) -> None:
         """Loads by class as shares of `rows_per_second`, spread evenly over its queries."""
         for name, load in loads.items():
             gates = sum(2 if kind == "join" else 1 for kind in QUERIES[name])
-            self.rates[name].set(load * rows_per_second / gates)
+            share = load * rows_per_second / gates / MOST_ROWS_PER_SECOND
+            self._set_rate(name, min(1.0, share))
+
+    def _set_rate(self, query_class: str, share: float) -> None:
+        own = self.rates[query_class].values[1]
+        self.rates[query_class].set((round(1e6 * share), own))
 
     def use(self, scheme: str) -> None:
         """Fresh class loops under another scheme; "open" lets everybody run."""
@@ -129,8 +150,8 @@ class Workload:
     def drain(self, longest_seconds: float = 15.0) -> None:
         """No more rows; wait until all that waits is done."""
         self.use("open")
-        for rates in self.rates.values():
-            rates.set(0.0)
+        for name in PRIORITIES:
+            self._set_rate(name, 0.0)
         before = time.time()
         while time.time() - before < longest_seconds:
             time.sleep(1.0)
@@ -160,7 +181,7 @@ class Workload:
         return found
 
     def check(self) -> None:
-        for query in self.spark.streams.active:
+        for query in self.queries:
             if query.exception() is not None:
                 raise RuntimeError(str(query.exception()))
 
@@ -178,9 +199,13 @@ class Workload:
     def _stream(self, query_class: str, gate: str) -> Any:
         from pyspark.sql import functions as F  # noqa: N812
 
-        rates = self.rates[query_class]
-        reader = self.spark.readStream.format("headgate_live_rate").option("file", str(rates.path))
-        stream = reader.option("epoch", str(rates.epoch)).option("partitions", "2").load()
+        reader = self.spark.readStream.format("rate").option("numPartitions", 2)
+        stream = reader.option("rowsPerSecond", MOST_ROWS_PER_SECOND).load()
+        stream = stream.withColumnRenamed("value", "id").withColumn("key", F.expr("id % 100"))
+        live = self.rates[query_class].column()
+        luck = F.pmod(F.xxhash64("id"), F.lit(1_000_000))
+        zero = F.pmod(F.xxhash64("id"), F.lit(1)).cast("int")  # an index that is not folded
+        stream = stream.where(luck < F.get(live, zero))
         stream = self.hg.gate(stream, gate, arrival="timestamp", identity=["id"])
         # a constant argument would be evaluated once, not for every row
         sleep = f"reflect('java.lang.Thread', 'sleep', cast(pmod(id, 1) + {DELAY_MS} as bigint))"
@@ -191,11 +216,11 @@ class Workload:
 
         mode = "append"
         if kind == "select":
-            work = self._stream(query_class, "rows").where("value < 0.5")
+            work = self._stream(query_class, "rows").where("key < 50")
         elif kind == "aggregate":
             stream = self._stream(query_class, "rows").withWatermark("timestamp", "20 seconds")
             groups = stream.groupBy(F.window("timestamp", "5 seconds"), F.expr("key % 10"))
-            work, mode = groups.agg(F.avg("value")), "update"
+            work, mode = groups.agg(F.avg("id")), "update"
         else:  # half of the rows on either side
             both = [
                 self._stream(query_class, side)
@@ -209,13 +234,14 @@ class Workload:
         checkpoint = str(self._directory / "checkpoints" / name)
         writer = work.writeStream.format("noop").outputMode(mode)
         writer = writer.option("checkpointLocation", checkpoint)
-        self.hg.start(
+        query = self.hg.start(
             writer,
             name=name,
             priority=query_class,
             latency=TARGETS_SECONDS[query_class],
             controller="none",  # the class loops alone decide what goes, as in the paper
         )
+        self.queries.append(query)
 
 
 def measured_capacity(work: Workload, seconds: float, warm_up: float) -> float:
