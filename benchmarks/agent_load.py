@@ -4,7 +4,8 @@ Not Spark: 50 real companions ask the real agent over its real socket, from thre
 one process; a batch is a sleep. Each query has four gates, so 200 gates in all. What is
 measured is the time from question to answer, less the time that the query was held for
 its turn. Threads share one interpreter with the agent, which is worse than Spark, where
-each companion is a process of its own.
+each companion is a process of its own. `echo` is the same with an agent that answers
+without deciding anything: what the socket, the threads and the neighbours cost.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import random
 import threading
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +38,13 @@ class _Array:
 
     def set(self, values: tuple[int, ...]) -> None:
         self.values = values
+
+
+class _Echo(Agent):
+    """Answers without deciding."""
+
+    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any]:  # noqa: ARG002
+        return dict(offset)
 
 
 class _Query:
@@ -71,24 +80,30 @@ class _Query:
 
 
 def agent_latency(
-    queries: int = 50, gates_each: int = 4, seconds: float = 12.0, batch_seconds: float = 0.4
+    queries: int = 50, gates_each: int = 4, seconds: float = 5.0, batch_seconds: float = 0.4
 ) -> dict[str, Any]:
     """Answer times in milliseconds, without classes and with them."""
     return {
         "label": "real companions and agent over the socket, batches are sleeps, no Spark",
         "queries": queries,
         "gates": queries * gates_each,
-        "without_classes": _measure(queries, gates_each, seconds, batch_seconds, False),
-        "with_classes": _measure(queries, gates_each, seconds, 0.1, True),
+        "echo": _measure(_Echo, queries, gates_each, seconds, batch_seconds, False),
+        "without_classes": _measure(Agent, queries, gates_each, seconds, batch_seconds, False),
+        "with_classes": _measure(Agent, queries, gates_each, seconds, 0.1, True),
     }
 
 
 def _measure(
-    queries: int, gates: int, seconds: float, batch_seconds: float, classed: bool
+    kind: type[Agent],
+    queries: int,
+    gates: int,
+    seconds: float,
+    batch_seconds: float,
+    classed: bool,
 ) -> dict[str, Any]:
     alarms = Alarms()
     classes = class_settings(_CLASSES, cores=8) if classed else None
-    agent = Agent(alarms, lambda *_: None, CoordinatorSettings(classes=classes))
+    agent = kind(alarms, lambda *_: None, CoordinatorSettings(classes=classes))
     server = AgentServer(agent)
     names = list(_CLASSES)
     all_queries = [
@@ -103,10 +118,11 @@ def _measure(
     for thread in threads:
         thread.start()
     until = time.monotonic() + seconds
+    processor = time.process_time()
     while time.monotonic() < until:
         time.sleep(0.02)
         agent.tick()
-    asked = len(answers)
+    asked, processor = len(answers), time.process_time() - processor
     stop.set()
     server.close()  # whoever is held for a turn that will not come is let go
     for thread in threads:
@@ -119,6 +135,7 @@ def _measure(
         "p50_ms": float(p50),
         "p99_ms": float(p99),
         "max_ms": float(most),
+        "processor_share": processor / seconds,
         "alarms": sorted({alarm.kind for alarm in alarms.all()} - {"agent"}),
     }
 

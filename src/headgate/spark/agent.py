@@ -368,8 +368,8 @@ class Agent:
         before = run.last_report
         report = report.after_hold(run.held.get(report.batch, 0.0))
         self._desk.close(run.name, report.batch)
-        if run.reports % _LOOK_AT_TASKS_EVERY == 1 and run.handle is not None:
-            run.tasks = run.handle.tasks()
+        if self._takes_turns(run) and run.reports % _LOOK_AT_TASKS_EVERY == 1:
+            run.tasks = _tasks_of(run)
         if report.decision is not None and report.decision.note == UNREACHABLE:
             text = f"could not be asked for batch {report.batch}; everything was kept"
             self.alarms.raise_alarm("agent", run.name, text)
@@ -390,6 +390,14 @@ class Agent:
             if isinstance(decision, RaiseAlarm):
                 self.alarms.raise_alarm(decision.kind.value, decision.subject, decision.text)
         return decisions
+
+
+def _tasks_of(run: QueryRun) -> int:
+    """How wide the query's batches are; what was known before if Spark does not say."""
+    try:
+        return run.tasks if run.handle is None else max(1, run.handle.tasks())
+    except Exception:  # the JVM is going, or the job is no longer remembered
+        return run.tasks
 
 
 def _opened(start: GateDecision) -> GateDecision:
