@@ -46,6 +46,8 @@ class LedgerLine:
     latency_p95_seconds: float | None = None
     duration_seconds: float | None = None
     arrival_rate_per_second: float | None = None
+    query_class: str | None = None
+    held_seconds: float | None = None
 
 
 class LedgerFile:
