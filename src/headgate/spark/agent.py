@@ -35,7 +35,7 @@ from headgate.coordinator import (
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
 from headgate.spark.progress import BatchReport, parse_progress
-from headgate.spark.query_run import QueryRun
+from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryRun
 
 __all__ = ["Agent", "TooLateError"]
 
@@ -112,8 +112,17 @@ class Agent:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-        """The decision for the next batch of a query whose last one had `offset`."""
+    def decide(
+        self,
+        key: str,
+        offset: Mapping[str, Any],
+        deadline: float,
+        known: InputState = NOTHING_KNOWN,
+    ) -> dict[str, Any]:
+        """The decision for the next batch of a query whose last one had `offset`.
+
+        All askers of a query get the same decision for the same batch.
+        """
         start = GateDecision.from_offset(offset)
         run = self._runs.get(key)
         if run is None:
@@ -122,7 +131,7 @@ class Agent:
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
-            batch, decision = self._decide_safely(run, start)
+            batch, decision = self._decide_safely(run, start, known)
             if time.monotonic() > deadline - _MARGIN_SECONDS:
                 self.alarms.raise_alarm(
                     "agent", run.name, "too slow to answer; this batch keeps everything"
@@ -151,34 +160,49 @@ class Agent:
                 run.apply(decision, batch)
         return decision.offset()
 
-    def _decide_safely(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+    def source_alarm(self, key: str, text: str) -> None:
+        """A source with a gate has something to say."""
+        run = self._runs.get(key)
+        if run is not None:
+            self.alarms.raise_alarm("source", run.name, text)
+
+    def _decide_safely(
+        self, run: QueryRun, start: GateDecision, known: InputState
+    ) -> tuple[int | None, GateDecision]:
         try:
-            return self._decide(run, start)
+            return self._decide(run, start, known)
         except Exception as error:
             text = f"no decision, everything is kept: {type(error).__name__}: {error}"
             self.alarms.raise_alarm("decision", run.name, text)
             return None, _opened(start)
 
-    def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+    def _decide(
+        self, run: QueryRun, start: GateDecision, known: InputState
+    ) -> tuple[int | None, GateDecision]:
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
             return None, start.changed_to({})
         batch = run.handle.batch()
         self._catch_up(run, batch)
+        if batch == run.asked_batch and known.gate not in run.askers:
+            run.askers.add(known.gate)  # another source of the same query: the same answer
+            return batch, run.decision
+        run.askers = {known.gate}
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
             # next with a decision that was made for a crowd.
             if not run.limits and any(share < 1.0 for share in run.answer.values()):
                 run.answer = {}
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, start.changed_to(run.answer)
-        run.answer = self._ask(run, batch)
+            return batch, run.next_decision(start)
+        run.answer = self._ask(run, batch, known)
         run.asked_batch = batch
-        return batch, start.changed_to(run.answer)
+        return batch, run.next_decision(start)
 
-    def _ask(self, run: QueryRun, batch: int) -> dict[str, float]:
+    def _ask(self, run: QueryRun, batch: int, known: InputState) -> dict[str, float]:
         now = time.time()
-        waiting = run.waiting(now)
-        event = BatchStarted(now, run.name, batch, waiting, run.waiting_age_seconds(now))
+        waiting = run.waiting(now, known)
+        age = run.waiting_age_seconds(now, known)
+        event = BatchStarted(now, run.name, batch, waiting, age)
         keep: dict[str, float] = {}
         why: dict[str, str] = {}
         for decision in self._handle(event):
@@ -232,6 +256,10 @@ class Agent:
         if report.decision is not None and report.decision.note == UNREACHABLE:
             text = f"could not be asked for batch {report.batch}; everything was kept"
             self.alarms.raise_alarm("agent", run.name, text)
+        for gate, seen in report.gates.items():
+            if seen.lost:
+                text = f"{gate}: {seen.lost} tuples of batch {report.batch} were gone at the source"
+                self.alarms.raise_alarm("data loss", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1

@@ -86,7 +86,7 @@ class LedgerBook:
 
 
 def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> list[LedgerLine]:
-    decision = report.decision
+    decisions = [report.decision_of(gate) for gate in report.gates]
     why = run.why.get(report.batch)
     return [
         LedgerLine(
@@ -108,8 +108,9 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             report.latency_percentiles_seconds().get(95.0),
             report.duration_seconds,
             rates.get(gate),
+            seen.lost,
         )
-        for gate, seen in report.gates.items()
+        for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)
     ]
 
 

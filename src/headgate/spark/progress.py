@@ -11,6 +11,7 @@ from typing import Any
 
 from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.decision import GateDecision, is_decision
+from headgate.spark.source_offset import SourceOffset, is_source_offset
 
 __all__ = ["BatchReport", "GateReport", "parse_progress"]
 
@@ -29,6 +30,7 @@ class GateReport:
     arrival_mean: float | None = None
     first_arrival: float | None = None
     last_arrival: float | None = None
+    lost: int = 0  # gone at the source before they could be offered
 
     @property
     def dropped(self) -> int:
@@ -58,6 +60,11 @@ class BatchReport:
     duration_seconds: float
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
+    source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
+
+    def decision_of(self, gate: str) -> GateDecision | None:
+        """What the gate did. A gate inside a source has it from that source's own offset."""
+        return self.source_decisions.get(gate, self.decision)
 
     @property
     def end_seconds(self) -> float:
@@ -129,6 +136,7 @@ def parse_progress(text: str) -> BatchReport:
     try:
         data = json.loads(text)
         metrics: Mapping[str, Any] = data.get("observedMetrics") or {}
+        sources = data.get("sources", ())
         duration_ms = data["durationMs"].get("triggerExecution", data.get("batchDuration", 0))
         return BatchReport(
             str(data["id"]),
@@ -136,12 +144,13 @@ def parse_progress(text: str) -> BatchReport:
             int(data["batchId"]),
             datetime.fromisoformat(data["timestamp"]).timestamp(),
             max(0.0, duration_ms / 1000.0),
-            _decision(data.get("sources", ())),
+            _decision(sources),
             {
                 name[len(_METRIC_PREFIX) :]: _gate(values)
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
+            _source_decisions(sources),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -149,11 +158,12 @@ def parse_progress(text: str) -> BatchReport:
 
 def _gate(values: Mapping[str, Any]) -> GateReport:
     return GateReport(
-        int(values["offered"]),
-        int(values["kept"] or 0),  # a sum over no rows is null
+        int(values["offered"] or 0),  # a sum over no rows is null
+        int(values["kept"] or 0),
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
+        int(values.get("lost") or 0),
     )
 
 
@@ -162,8 +172,21 @@ def _number(value: Any) -> float | None:
 
 
 def _decision(sources: Any) -> GateDecision | None:
+    """The companion's decision; without one, the newest among the sources with gates."""
     for source in sources:
         offset = source.get("endOffset")
         if is_decision(offset):
             return GateDecision.from_offset(offset)
-    return None
+    own = _source_decisions(sources).values()
+    return max(own, key=lambda decision: decision.version, default=None)
+
+
+def _source_decisions(sources: Any) -> dict[str, GateDecision]:
+    """Decisions of the sources with gates that had something to read."""
+    found = {}
+    for source in sources:
+        end = source.get("endOffset")
+        if is_source_offset(end) and end != source.get("startOffset"):
+            offset = SourceOffset.from_dict(end)
+            found[offset.gate] = offset.decision
+    return found
