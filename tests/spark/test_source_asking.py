@@ -37,6 +37,16 @@ def test_all_askers_of_a_batch_get_the_same_decision(query: Query) -> None:
     assert GateDecision.from_offset(one).sheds
 
 
+def test_a_limit_that_comes_between_two_askers_holds_from_the_next_batch_on(query: Query) -> None:
+    query.offset = ask(query, FRESH, InputState("one", 10, 0.1))
+    query.agent.set_limit(query.run, "orders", 0.01)
+    assert ask(query, FRESH, InputState("two", 10, 0.1)) == query.offset == FRESH
+    query.finish(10, 0.1)
+    for gate in ("two", "one"):
+        limited = GateDecision.from_offset(ask(query, FRESH, InputState(gate, 10, 0.1)))
+        assert limited.threshold("orders") == 10_000
+
+
 def test_a_source_that_slept_goes_on_from_the_newest_version(query: Query) -> None:
     newest = overload(query)
     query.finish(9000, 9.0)
@@ -78,16 +88,15 @@ def test_a_source_asks_and_its_offset_carries_the_answer(query: Query) -> None:
     server = AgentServer(query.agent)
     try:
         decision = overload(query)
-        query.run.askers = {""}
         gate = source(server)
         start = gate.initialOffset()
         end = SourceOffset.from_dict(gate.latestOffset(start, None))  # type: ignore[arg-type]
         assert end.decision == decision
         assert (end.salt, end.threshold) == (decision.salt, decision.threshold("orders"))
-        same = source(server, **{"headgate.sameTuples": "true"})
-        query.run.askers = {""}
+        same = source(server, **{"headgate.gate": "same", "headgate.sameTuples": "true"})
         again = SourceOffset.from_dict(same.latestOffset(start, None))  # type: ignore[arg-type]
-        assert (again.salt, again.threshold) == (0, end.threshold)
+        assert again.decision == decision
+        assert again.salt == 0
         client = AgentClient({"agent": str(server.address_file), "query": "key"})
         client.tell("orders: hello")
         client.close()

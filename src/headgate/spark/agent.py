@@ -183,10 +183,8 @@ class Agent:
             return None, start.changed_to({})
         batch = run.handle.batch()
         self._catch_up(run, batch)
-        if batch == run.asked_batch and known.gate not in run.askers:
-            run.askers.add(known.gate)  # another source of the same query: the same answer
+        if run.is_further_asker(batch, known.gate):
             return batch, run.decision
-        run.askers = {known.gate}
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
             # next with a decision that was made for a crowd.

@@ -100,7 +100,6 @@ class QueryRun:
         self.reports = 0
         self.target_seconds: float | None = None
         self.asked_batch: int | None = None
-        self.askers: set[str] = set()
         self.answer: Mapping[str, float] = {}
         self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
         self.rates: Mapping[str, float] = {}
@@ -108,6 +107,8 @@ class QueryRun:
         self._arrays = dict(arrays)
         self._same_tuples = same_tuples
         self._applied_for: int | None = None
+        self._askers: set[str] = set()
+        self._askers_of: int | None = None
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -120,6 +121,15 @@ class QueryRun:
             array.set((salt, decision.threshold(gate)))
         self.decision = decision
         self._applied_for = batch
+
+    def is_further_asker(self, batch: int, asker: str) -> bool:
+        """True for another source of the query in the same trigger: it gets the same answer,
+        also if a limit was changed in between.
+        """
+        further = batch == self._askers_of and asker not in self._askers
+        self._askers = {asker, *self._askers} if further else {asker}
+        self._askers_of = batch
+        return further
 
     def next_decision(self, start: GateDecision) -> GateDecision:
         """The answer as a decision; `start` itself if that says the same.
