@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from headgate.spark.kafka_options import EARLIEST, LATEST, KafkaOptions
 
 __all__ = [
+    "SHORT_SECONDS",
     "ClusterAwayError",
     "KafkaReadError",
     "KafkaShare",
@@ -37,7 +38,8 @@ _MOST_MESSAGES = 10_000
 _FIRST_MESSAGES = 500
 _CHUNK_BYTES = 16 * 1024 * 1024
 _METADATA_SECONDS = 1.0
-_TRUNCATED_SECONDS = 5.0
+SHORT_SECONDS = 10.0
+"""How long a partition must end below what we know of it until that counts as loss."""
 _MOST_IDLE_CONSUMERS = 4
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
@@ -237,11 +239,12 @@ class _RangeReader:
         if offset >= self._share.end:
             self._position = self._share.end  # only left out offsets were missing
             return
+        self._last_error = f"the partition ends at {offset}"
         now = time.monotonic()
         if self._short_since is None:
             self._short_since = now
-        if now - self._short_since > _TRUNCATED_SECONDS:
-            self._lose(self._share.end, f"the partition ends at {offset}")
+        if now - self._short_since > SHORT_SECONDS:
+            self._lose(self._share.end, self._last_error)
 
     def _handle_gone(self, error: KafkaError) -> None:
         """The position is not there: go on where the partition begins now."""

@@ -5,7 +5,7 @@ timestampType, and headers if asked for. The identity of a tuple is (topic, part
 offset). A task reads one partition; messages come as bytes and are never decoded here.
 
 A position is {topic: {partition: offset}}. A partition that was not there before, and one
-that has begun anew (its end is below where we were), is entered at its present begin, in
+that has begun anew (its end stays below where we were), is entered at its present begin, in
 a batch of its own without rows; then it is read like the others.
 Failure: no broker, or no topic: the query waits and an alarm says so, as long as it takes;
 a new query ends with an error if it finds neither within three times `requestTimeout`.
@@ -25,6 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from headgate.spark.kafka_client import (
+    SHORT_SECONDS,
     ClusterAwayError,
     KafkaShare,
     Offsets,
@@ -82,6 +83,7 @@ class KafkaInput(Input):
         fields = [*_FIELDS, ("headers", _HEADERS_TYPE)] if options.headers else _FIELDS
         self.schema = pa.schema(fields)
         self._offsets: Offsets | None = None
+        self._short_since: dict[tuple[str, int], float] = {}
 
     def first(self) -> Position:
         deadline = time.monotonic() + _START_TRIES * self._options.request_timeout_seconds
@@ -123,7 +125,7 @@ class KafkaInput(Input):
     def _latest(self, start: Mapping[tuple[str, int], int]) -> tuple[Position, list[str]]:
         latest = self._ask().latest()
         news = []
-        begun_anew = [key for key, end in latest.items() if start.get(key, end) > end]
+        begun_anew = self._begun_anew(start, latest)
         if begun_anew and self._options.fail_on_data_loss:
             topic, partition = begun_anew[0]
             raise ValueError(
@@ -141,6 +143,19 @@ class KafkaInput(Input):
             latest |= self._ask().earliest(entered)
         # A topic that is no longer subscribed stays in the position, should it come back.
         return _position({**start, **latest}), news
+
+    def _begun_anew(self, start: Mapping[tuple[str, int], int], latest: Partitions) -> list[Any]:
+        """Partitions that end below where we were, and stay so.
+
+        A broker that crashed, or a new leader, may not know for a moment how far it had come;
+        until then such a partition has nothing new.
+        """
+        now = time.monotonic()
+        short = [key for key, end in latest.items() if start.get(key, end) > end]
+        self._short_since = {key: self._short_since.get(key, now) for key in short}
+        lasting = [key for key in short if now - self._short_since[key] >= SHORT_SECONDS]
+        latest.update({key: start[key] for key in short if key not in lasting})
+        return lasting
 
     def count(self, start: Position, end: Position) -> int:
         return sum(share[3] - share[2] for share in _ranges(start, end))
