@@ -54,6 +54,8 @@ _DEFAULTS = {
     "client.id": "headgate",
     # A task reads what is known to be there. To wait for more would only hold up the next one.
     "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 10,  # 1000 by default: a task would stand still when it is behind
+    "max.partition.fetch.bytes": 8 * 1024 * 1024,
     "log_level": 2,
 }
 
