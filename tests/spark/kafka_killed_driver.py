@@ -31,7 +31,7 @@ def main(servers: str, directory: Path) -> None:
         "startingOffsets": "earliest",
     }
     stream = hg.read("kafka", "orders", options)
-    slow = F.udf(lambda value: (time.sleep(0.0005), value)[1], "binary")
+    slow = F.udf(lambda value: (time.sleep(0.002), value)[1], "binary")
     writer = stream.withColumn("value", slow("value")).writeStream.format("parquet")
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))

@@ -210,13 +210,18 @@ def _saw_something(broker: Broker, hg: Headgate, query: str) -> bool:
     return False
 
 
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
+
+
+def _commits(checkpoint: Path) -> list[int]:
+    return [int(p.name) for p in (checkpoint / "commits").glob("*") if p.name.isdigit()]
+
+
 def _in_the_middle_of_shedding(checkpoint: Path) -> bool:
-    if not (checkpoint / "offsets").is_dir():
-        return False
     logged = logged_sources(checkpoint)
-    commits = [int(p.name) for p in (checkpoint / "commits").glob("*") if p.name.isdigit()]
-    newest = max(logged, default=0)
-    return bool(commits) and newest > max(commits) and logged[newest][0].threshold == 300_000
+    newest = max(logged)
+    return newest > max(_commits(checkpoint)) and logged[newest][0].threshold == 300_000
 
 
 def test_a_killed_driver_keeps_the_same_tuples_again(
@@ -226,28 +231,26 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
     broker.create("killed")
     broker.produce("killed", range(300))
     command = [sys.executable, "-m", "tests.spark.kafka_killed_driver"]
-    with producing(broker, "killed", 2000):
-        with (tmp_path / "driver.log").open("wb") as log:
-            driver = subprocess.Popen(
-                [*command, broker.servers, str(tmp_path)],
-                cwd=ROOT,
-                start_new_session=True,
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            wait_for(
-                lambda: driver.poll() is not None or _in_the_middle_of_shedding(checkpoint),
-                150,
-                "a batch that sheds",
-            )
-            assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3000:]
+    with (tmp_path / "driver.log").open("wb") as log:
+        driver = subprocess.Popen(
+            [*command, broker.servers, str(tmp_path)],
+            cwd=ROOT,
+            start_new_session=True,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_for(lambda: _ended(driver) or _commits(checkpoint), 150, "the first batch")
+        with producing(broker, "killed", 2000):
+            shedding = lambda: _ended(driver) or _in_the_middle_of_shedding(checkpoint)  # noqa: E731
+            wait_for(shedding, 150, "a batch that sheds")
             time.sleep(0.2)
-        finally:
-            print((tmp_path / "driver.log").read_text()[-3000:])
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
+            assert not _ended(driver), (tmp_path / "driver.log").read_text()[-3000:]
+            os.killpg(driver.pid, signal.SIGKILL)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
     before = logged_sources(checkpoint)
     replayed = max(before)
     stream = hg.read("kafka", "orders", options(broker, "killed"))

@@ -138,7 +138,11 @@ class KafkaInput(Input):
                 f"{topic}[{partition}] ends at {latest[key]}, below {start[key]} where the query "
                 "was: it was made anew or cut off; the query goes on from its begin"
             )
-        entered = [*begun_anew, *(key for key in latest if key not in start)]
+        new = [key for key in latest if key not in start]
+        news += [
+            f"{topic}[{partition}] is new; it is read from its begin" for topic, partition in new
+        ]
+        entered = [*begun_anew, *new]
         if entered:
             latest |= self._ask().earliest(entered)
         # A topic that is no longer subscribed stays in the position, should it come back.

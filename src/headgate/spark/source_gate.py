@@ -220,7 +220,10 @@ class SourceGate(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset.from_dict(data)
 
     def _latest(self, start: Position) -> Position:
-        """The end of what may be read; for `availableNow` it stays where it was first."""
+        """The end of what may be read; for `availableNow` it stays where it was first.
+
+        Not while there is news: a partition may have been entered that is still to be read.
+        """
         if self._end is None:
             end, news = self._input.latest(start)
             for text in news:
