@@ -48,6 +48,7 @@ class LedgerLine:
     arrival_rate_per_second: float | None = None
     query_class: str | None = None
     held_seconds: float | None = None
+    lost: int | None = None
 
 
 class LedgerFile:
