@@ -36,6 +36,7 @@ from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
 from headgate.spark.progress import BatchReport, parse_progress
 from headgate.spark.query_run import QueryRun
+from headgate.spark.row_choice import lowest_of_groups
 
 __all__ = ["Agent", "TooLateError"]
 
@@ -122,6 +123,7 @@ class Agent:
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
+            run.logged = start
             batch, decision = self._decide_safely(run, start)
             if time.monotonic() > deadline - _MARGIN_SECONDS:
                 self.alarms.raise_alarm(
@@ -148,6 +150,7 @@ class Agent:
         if run is not None:
             with run.lock:
                 batch = run.handle.batch() if run.handle is not None else None
+                run.logged = decision
                 run.apply(decision, batch)
         return decision.offset()
 
@@ -170,10 +173,10 @@ class Agent:
             if not run.limits and any(share < 1.0 for share in run.answer.values()):
                 run.answer = {}
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, start.changed_to(run.answer)
+            return batch, run.next_decision(start, run.answer, batch)
         run.answer = self._ask(run, batch)
         run.asked_batch = batch
-        return batch, start.changed_to(run.answer)
+        return batch, run.next_decision(start, run.answer, batch)
 
     def _ask(self, run: QueryRun, batch: int) -> dict[str, float]:
         now = time.time()
@@ -193,6 +196,7 @@ class Agent:
                 for gate, limit in limits.items():
                     if limit < keep.get(gate, 1.0):
                         keep[gate], why[gate] = limit, name
+        keep, why = lowest_of_groups(keep, why, run.choices)
         run.remember_why(batch, why)
         return keep
 
@@ -235,6 +239,8 @@ class Agent:
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
+        if run.windows is not None:
+            run.windows.observe(report)
         self._handle(report.event(run.name, before))
         self._record(run, report, run.rates)
 

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headgate.spark.threshold import EVERYTHING, millionths
+from headgate.spark.window_drop import WindowMemory
+
 __all__ = ["EVERYTHING", "UNREACHABLE", "GateDecision", "decision_in_offsets", "is_decision"]
 
-EVERYTHING = 1_000_000
-"""The threshold that keeps every tuple; 0 keeps none."""
 UNREACHABLE = "agent unreachable"
 _FORMAT = 1
 _LARGEST_SALT = 2**62
@@ -26,6 +27,9 @@ _LARGEST_SALT = 2**62
 class GateDecision:
     """Thresholds in millionths by gate; a gate that is not named keeps everything.
 
+    `windows` holds what gates that drop whole windows remember. It outlives failures: such a
+    gate cannot be opened at once without cutting windows in two.
+
     >>> GateDecision().changed_to({"orders": 0.25}).offset()
     {'headgate': 1, 'version': 1, 'salt': 1, 'keep': {'orders': 250000}, 'note': ''}
     """
@@ -34,39 +38,55 @@ class GateDecision:
     salt: int = 0
     keep: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    windows: Mapping[str, WindowMemory] = field(default_factory=dict)
 
     @property
     def sheds(self) -> bool:
+        """True when it drops and can be opened at once."""
         return any(threshold < EVERYTHING for threshold in self.keep.values())
 
     def threshold(self, gate: str) -> int:
+        """For a gate that drops whole windows, that of windows to come."""
+        if gate in self.windows:
+            return self.windows[gate].newest
         return self.keep.get(gate, EVERYTHING)
 
-    def changed_to(self, keep: Mapping[str, float], note: str = "") -> GateDecision:
+    def changed_to(
+        self,
+        keep: Mapping[str, float],
+        note: str = "",
+        windows: Mapping[str, WindowMemory] | None = None,
+    ) -> GateDecision:
         """The next decision; this very one if nothing would change.
+
+        Without `windows` the memory of windows stays as it is.
 
         Gates that keep everything are left out, so two decisions that keep everything
         are equal whatever gates they were made for.
         """
-        wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
+        wanted = {gate: millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
-        if wanted == dict(self.keep) and note == self.note:
+        memories = self.windows if windows is None else windows
+        if wanted == dict(self.keep) and note == self.note and memories == self.windows:
             return self
         version = self.version + 1
-        return GateDecision(version, version % _LARGEST_SALT, wanted, note)
+        return GateDecision(version, version % _LARGEST_SALT, wanted, note, dict(memories))
 
     def opened(self, note: str) -> GateDecision:
         """Keep everything, and say why."""
         return self.changed_to({}, note)
 
     def offset(self) -> dict[str, Any]:
-        return {
+        plain = {
             "headgate": _FORMAT,
             "version": self.version,
             "salt": self.salt,
             "keep": dict(self.keep),
             "note": self.note,
         }
+        if self.windows:
+            plain["windows"] = {gate: memory.as_dict() for gate, memory in self.windows.items()}
+        return plain
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> GateDecision:
@@ -76,7 +96,12 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
-        return cls(int(offset["version"]), int(offset["salt"]), keep, str(offset.get("note", "")))
+        windows = {
+            str(gate): WindowMemory.from_dict(memory)
+            for gate, memory in offset.get("windows", {}).items()
+        }
+        note = str(offset.get("note", ""))
+        return cls(int(offset["version"]), int(offset["salt"]), keep, note, windows)
 
 
 def is_decision(offset: object) -> bool:
@@ -111,7 +136,3 @@ def _find(data: Any) -> Mapping[str, Any] | None:
         if found is not None:
             return found
     return None
-
-
-def _millionths(share: float) -> int:
-    return min(max(round(share * EVERYTHING), 0), EVERYTHING)

@@ -46,6 +46,7 @@ class LedgerLine:
     latency_p95_seconds: float | None = None
     duration_seconds: float | None = None
     arrival_rate_per_second: float | None = None
+    event_time_max_micros: int | None = None
 
 
 class LedgerFile:

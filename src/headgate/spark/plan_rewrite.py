@@ -27,9 +27,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.decision import EVERYTHING
-from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX
+from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
 from headgate.spark.live_array import LiveArray, jvm_of
+from headgate.spark.row_choice import RowChoice
 
 __all__ = ["PlanRewrite", "gates_in"]
 
@@ -48,10 +48,11 @@ def gates_in(jplan: Any) -> list[str]:
 
 
 class PlanRewrite:
-    """One rewriting of one plan. `arrays` holds the new live arrays by gate."""
+    """One rewriting of one plan. `arrays` and `choices` hold what it found, by gate."""
 
     def __init__(self, spark: SparkSession, companion: Callable[[], DataFrame]) -> None:
         self.arrays: dict[str, LiveArray] = {}
+        self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -72,14 +73,18 @@ class PlanRewrite:
             self._has_companion = True
             beside = self._nothing_like(stream)
             stream = self._logical.Union(self._seq([stream, beside]), False, False)
+        outputs = _items(project.projectList())
         array = self.arrays.get(gate)
         if array is None:
+            [kept] = [column for column in outputs if column.name() == KEPT_COLUMN]
+            choice = self.choices[gate] = RowChoice.from_json(str(kept.metadata().json()))
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            array = self.arrays[gate] = LiveArray(self._spark, (secrets.randbits(62), EVERYTHING))
+            values = (secrets.randbits(62), *open_values(choice)[1:])
+            array = self.arrays[gate] = LiveArray(self._spark, values)
         columns = [
-            self._with_array(column, array) if column.name() == KEPT_COLUMN else column
-            for column in _items(project.projectList())
+            self._with_array(column, array) if column.name().startswith(COLUMN_PREFIX) else column
+            for column in outputs
         ]
         return metrics.withNewChildren(
             self._seq([self._logical.Project(self._seq(columns), stream)])

@@ -29,6 +29,7 @@ class GateReport:
     arrival_mean: float | None = None
     first_arrival: float | None = None
     last_arrival: float | None = None
+    event_time_max_micros: int | None = None
 
     @property
     def dropped(self) -> int:
@@ -58,6 +59,8 @@ class BatchReport:
     duration_seconds: float
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
+    watermark_micros: int | None = None
+    input_rows: int = 0
 
     @property
     def end_seconds(self) -> float:
@@ -142,6 +145,8 @@ def parse_progress(text: str) -> BatchReport:
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
+            _watermark(data.get("eventTime")),
+            int(data.get("numInputRows") or 0),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -154,7 +159,15 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
+        values.get("event_time_max"),
     )
+
+
+def _watermark(event_time: Any) -> int | None:
+    text = (event_time or {}).get("watermark")
+    if text is None:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * 1000) * 1000  # it has whole ms
 
 
 def _number(value: Any) -> float | None:

@@ -13,6 +13,9 @@ from typing import Protocol
 
 from headgate.spark.decision import EVERYTHING, GateDecision
 from headgate.spark.progress import BatchReport
+from headgate.spark.row_choice import AT_RANDOM, RowChoice
+from headgate.spark.window_drop import WindowMemory
+from headgate.spark.window_watch import WindowWatch
 
 __all__ = ["GateArray", "QueryHandle", "QueryRun"]
 
@@ -41,6 +44,9 @@ class QueryRun:
     finite:       the trigger ends by itself (AvailableNow): nothing is dropped.
     same_tuples:  gates whose salt never changes, so that equal identities share their fate
                   in all batches.
+    choices:      which rows the gates drop; at random where nothing is said.
+    windows:      what is known of event times; needed by gates that drop whole windows.
+    logged:       the newest decision that is known to stand in the offset log.
     """
 
     def __init__(
@@ -50,6 +56,8 @@ class QueryRun:
         arrays: Mapping[str, GateArray],
         finite: bool = False,
         same_tuples: frozenset[str] = frozenset(),
+        choices: Mapping[str, RowChoice] | None = None,
+        windows: WindowWatch | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
         self.lock = threading.RLock()
@@ -68,6 +76,9 @@ class QueryRun:
         self._arrays = dict(arrays)
         self._same_tuples = same_tuples
         self._applied_for: int | None = None
+        self.choices = dict(choices or {})
+        self.windows = windows
+        self.logged = self.decision
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -76,21 +87,41 @@ class QueryRun:
     def apply(self, decision: GateDecision, batch: int | None) -> None:
         """Set the live arrays for `batch` (None: not known)."""
         for gate, array in self._arrays.items():
-            salt = 0 if gate in self._same_tuples else decision.salt
-            array.set((salt, decision.threshold(gate)))
+            array.set(self._values(gate, decision))
         self.decision = decision
         self._applied_for = batch
 
     def open(self) -> None:
-        """Keep everything until the next decision."""
-        for array in self._arrays.values():
-            array.set((0, EVERYTHING))
+        """Keep everything until the next decision.
+
+        Whole windows go on as the offset log says: opened, they would be cut in two.
+        """
+        for gate, array in self._arrays.items():
+            whole = self.choices.get(gate, AT_RANDOM).window is not None
+            array.set(self._values(gate, self.logged) if whole else (0, EVERYTHING))
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
         """`batch` is over: its decision stands no longer, so a dead agent drops nothing."""
         if self._applied_for is not None and self._applied_for <= batch:
+            self.logged = self.decision
             self.open()
+
+    def next_decision(
+        self, start: GateDecision, keep: Mapping[str, float], batch: int
+    ) -> GateDecision:
+        """The decision after `start` for these shares."""
+        if self.windows is None:
+            return start.changed_to(keep)
+        rows = {gate: share for gate, share in keep.items() if gate not in self.windows}
+        return start.changed_to(rows, windows=self.windows.next(start, keep, batch))
+
+    def _values(self, gate: str, decision: GateDecision) -> tuple[int, ...]:
+        choice = self.choices.get(gate, AT_RANDOM)
+        if choice.window is not None:
+            return decision.windows.get(gate, WindowMemory(choice.window)).array()
+        fixed = bool(choice.key) or gate in self._same_tuples
+        return (0 if fixed else decision.salt, decision.threshold(gate))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.companion import FORMAT, CompanionSource
-from headgate.spark.gate import add_gate
+from headgate.spark.gate import add_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
@@ -41,6 +41,7 @@ from headgate.spark.plan_rewrite import PlanRewrite, gates_in
 from headgate.spark.query_run import QueryHandle, QueryRun
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
+from headgate.spark.row_choice import RowChoice, check_keys
 from headgate.spark.server import AgentServer
 from headgate.spark.stream_writer import (
     TriggerKind,
@@ -49,6 +50,7 @@ from headgate.spark.stream_writer import (
     read_facts,
     start_on_plan,
 )
+from headgate.spark.window_watch import WindowWatch
 
 __all__ = ["Headgate", "attach"]
 
@@ -94,6 +96,10 @@ class Headgate:
         arrival: str | None = None,
         identity: Sequence[str] | None = None,
         same_tuples: bool = False,
+        *,
+        by_key: Sequence[str] | Mapping[str, str] | str | None = None,
+        by_window: Sequence[str] | None = None,
+        weight: str | None = None,
     ) -> DataFrame:
         """`frame` behind a gate; an ordinary streaming DataFrame.
 
@@ -103,10 +109,16 @@ class Headgate:
                      columns of a key, all tuples of a key fall or stay together.
         same_tuples: True lets the same identities fall as long as the share stays; by default
                      each decision chooses anew.
+        by_key:      columns of a join key: the same keys stay on both sides. Where a column has
+                     another name, {"name of the key": "column"}.
+        by_window:   (event time column, size[, slide]) as for `functions.window`: whole windows
+                     fall. With a slide, the result has a column `window` to group by.
+        weight:      name of a column to add: 1 / keep fraction, for `count`, `sum` and `avg`.
         """
         if same_tuples:
             self._same_tuples.add(name)
-        return add_gate(self._spark, frame, name, arrival, identity)
+        rows = choose_rows(frame, name, identity, by_key, by_window)
+        return add_gate(self._spark, frame, name, arrival, rows, weight)
 
     def start(
         self,
@@ -164,9 +176,13 @@ class Headgate:
         key = uuid.uuid4().hex
         rewrite = PlanRewrite(self._spark, lambda: self._companion(key))
         own_plan = rewrite.of(plan)
+        check_keys(rewrite.choices)
+        windows = self._watch(name, rewrite.choices, state)
         finite = facts.trigger is TriggerKind.FINITE
-        run = QueryRun(key, name, rewrite.arrays, finite, frozenset(self._same_tuples))
+        same_tuples = frozenset(self._same_tuples)
+        run = QueryRun(key, name, rewrite.arrays, finite, same_tuples, rewrite.choices, windows)
         if state.decision is not None:
+            run.logged = state.decision
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
         try:
@@ -187,6 +203,9 @@ class Headgate:
         run.query_id = str(query.id)
         directory = self._ledger_directory(run.name, facts, execution)
         self._book.open(run, directory, str(query.runId), state.committed)
+        if run.windows is not None and state.last_batch is not None:
+            through = state.last_batch - 1 if state.replays else state.last_batch
+            run.windows.begin(through, *self._book.event_times(run, through))
         run.run_id = str(query.runId)
         run.handle = QueryHandle(
             lambda: int(execution.getLatestExecutionContext().batchId()),
@@ -195,6 +214,27 @@ class Headgate:
         )
         for text in run.handle.recent_progress():  # what came before the agent knew the run
             self._agent.observe(text)
+
+    def _watch(
+        self, name: str, choices: Mapping[str, RowChoice], state: CheckpointState
+    ) -> WindowWatch | None:
+        """For gates that drop whole windows; UsageError if the checkpoint has other windows."""
+        shapes = {g: choice.window for g, choice in choices.items() if choice.window is not None}
+        logged = {} if state.decision is None else state.decision.windows
+        for gate, memory in logged.items():
+            if shapes.get(gate, memory.shape) != memory.shape:
+                raise UsageError(
+                    f"gate {gate!r} of query {name!r} dropped other windows when the checkpoint "
+                    "was written (size, slide or watermark delay); keep them, or start with a new "
+                    "checkpoint"
+                )
+        if not shapes:
+            return None
+        return WindowWatch(
+            shapes,
+            lambda: time.time_ns() // 1000,
+            lambda text: self.alarms_raised.raise_alarm("windows", name, text),
+        )
 
     def _ledger_directory(self, name: str, facts: WriterFacts, execution: Any) -> Path:
         """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
