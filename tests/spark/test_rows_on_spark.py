@@ -21,21 +21,15 @@ def _offered(hg: Headgate, query: str, gate: str) -> int:
     return sum(row["offered"] for row in rows_of(hg, query) if row["gate"] == gate)
 
 
-def _all_rows(replay: Replay, path: Path, rows: int, **options: object) -> None:
-    """The rows of a replay stream, at once and without a gate."""
-    stream = replay(rate=1e6, rows=rows, epoch=time.time() - 3600, **options)
-    writer = stream.select("id", "key").writeStream.format("parquet").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(path) + "-checkpoint")
-    writer.start(str(path)).awaitTermination(60)
-
-
 def test_a_join_keeps_the_share_of_its_keys(
-    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+    hg: Headgate, spark: SparkSession, tmp_path: Path
 ) -> None:
     """int on one side, bigint on the other; only one gate is limited, the other follows."""
-    options = {"keys": 4000, "rate": 4000, "rows": 16_000, "epoch": time.time() + 8}
-    left = hg.gate(replay(**options), "left", by_key=["key"])
-    right = replay(**options).selectExpr("id as right_id", "cast(key as int) as right_key")
+    everything = spark.range(16_000).selectExpr("id", "pmod(xxhash64(id), 4000) as key")
+    (arrived := tmp_path / "arrived").mkdir()
+    files = spark.readStream.schema("id bigint, key bigint").option("maxFilesPerTrigger", 1)
+    left = hg.gate(files.parquet(str(arrived)), "left", by_key=["key"])
+    right = files.parquet(str(arrived)).selectExpr("id as right_id", "cast(key as int) right_key")
     right = hg.gate(right, "right", by_key={"key": "right_key"})
     joined = left.join(right, F.expr("key = right_key")).select("id", "right_id", "key")
     shares = {"half": 0.5, "fifth": 0.2}
@@ -45,8 +39,10 @@ def test_a_join_keeps_the_share_of_its_keys(
         writer = writer.option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
         queries.append(hg.start(writer, name=name))
         hg.limit(name, "left" if name == "half" else "right", share)
-    _all_rows(replay, tmp_path / "all", 16_000, keys=4000)
-    everything = spark.read.parquet(str(tmp_path / "all"))
+    staged = tmp_path / "staged"
+    everything.repartition(4).write.parquet(str(staged))
+    for number, file in enumerate(sorted(staged.glob("*.parquet"))):
+        file.rename(arrived / f"{number}.parquet")
     other = everything.selectExpr("id as right_id", "key as right_key")
     exact = everything.join(other, F.expr("key = right_key")).select("id", "right_id", "key")
     truth = {tuple(row) for row in exact.collect()}

@@ -21,17 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.coordinator import Mode, QuerySettings
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
+from headgate.spark import estimates
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.companion import FORMAT, CompanionSource
+from headgate.spark.estimates import WEIGHT
 from headgate.spark.gate import add_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_table import ledger_directory, ledger_table
@@ -271,6 +273,23 @@ class Headgate:
                 if exception is not None:
                     text = f"ended with an error: {exception[:500]}"
                     self.alarms_raised.raise_alarm("query", run.name, text)
+
+    # --- answers under shedding -----------------------------------------------------------------
+
+    def count(self, weight: str = WEIGHT) -> Column:
+        """An aggregate: how many tuples there were, as a struct of estimate, low and high.
+
+        weight: the column that `gate` added, here and below.
+        """
+        return estimates.count(weight)
+
+    def sum(self, column: Column | str, weight: str = WEIGHT) -> Column:
+        """An aggregate: the sum over all tuples, kept or not."""
+        return estimates.total(column, weight)
+
+    def avg(self, column: Column | str, weight: str = WEIGHT) -> Column:
+        """An aggregate: the mean over all tuples, kept or not."""
+        return estimates.average(column, weight)
 
     # --- control --------------------------------------------------------------------------------
 
