@@ -26,7 +26,7 @@ def test_the_blocks_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert len(blocks) == 1
+    assert blocks
     orders = replay(rate=100).select(
         F.lit("orders").alias("topic"),
         F.lit(0).alias("partition"),
@@ -34,8 +34,12 @@ def test_the_blocks_run(
         F.col("key").alias("shop"),
         "timestamp",
     )
-    names = {"spark": spark, "orders": orders}
-    exec(compile(blocks[0], page, "exec"), names)
+    clicks = replay(rate=100).selectExpr("id", "key as page", "value as seconds", "timestamp as at")
+    payments = replay(rate=100).selectExpr("cast(key as int) as payer")
+    names = {"spark": spark, "orders": orders, "clicks": clicks, "payments": payments}
+    names["purchases"] = replay(rate=100).selectExpr("key as customer")
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
     for query in spark.streams.active:
         assert query.exception() is None
         query.stop()

@@ -204,6 +204,8 @@ class Headgate:
         execution = jquery.streamingQuery()
         run.query_id = str(query.id)
         directory = self._ledger_directory(run.name, facts, execution)
+        if not state.is_new:
+            self._events.drain(2.0)  # rows of an earlier run in this driver
         self._book.open(run, directory, str(query.runId), state.committed)
         if run.windows is not None and state.last_batch is not None:
             through = state.last_batch - 1 if state.replays else state.last_batch
