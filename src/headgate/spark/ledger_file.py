@@ -49,6 +49,7 @@ class LedgerLine:
     query_class: str | None = None
     held_seconds: float | None = None
     lost: int | None = None
+    event_time_max_micros: int | None = None
 
 
 class LedgerFile:

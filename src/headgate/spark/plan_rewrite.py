@@ -37,9 +37,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX, OPEN_VALUES
+from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
 from headgate.spark.live_array import LiveArray, jvm_of
 from headgate.spark.query_run import SourceGateArray
+from headgate.spark.row_choice import RowChoice
 
 __all__ = ["PlanRewrite", "gates_in", "inline_gates_in"]
 
@@ -75,7 +76,7 @@ def _gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
 
 
 class PlanRewrite:
-    """One rewriting of one plan. `arrays` holds the new live arrays by gate."""
+    """One rewriting of one plan. `arrays` and `choices` hold what it found, by gate."""
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class PlanRewrite:
         self.source_gates: dict[str, SourceGateArray] = {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
+        self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -109,15 +111,18 @@ class PlanRewrite:
         if not self._has_companion:
             self._has_companion = True
             stream = self._beside_companion(stream)
+        outputs = _items(project.projectList())
         array = self.arrays.get(gate)
         if array is None:
+            [kept] = [column for column in outputs if column.name() == KEPT_COLUMN]
+            choice = self.choices[gate] = RowChoice.from_json(str(kept.metadata().json()))
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            start = (secrets.randbits(62), *OPEN_VALUES[1:])
-            array = self.arrays[gate] = LiveArray(self._spark, start)
+            values = (secrets.randbits(62), *open_values(choice)[1:])
+            array = self.arrays[gate] = LiveArray(self._spark, values)
         columns = [
-            self._with_array(column, array) if column.name() == KEPT_COLUMN else column
-            for column in _items(project.projectList())
+            self._with_array(column, array) if column.name().startswith(COLUMN_PREFIX) else column
+            for column in outputs
         ]
         return metrics.withNewChildren(
             self._seq([self._logical.Project(self._seq(columns), stream)])

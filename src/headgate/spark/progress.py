@@ -42,6 +42,7 @@ class GateReport:
     sampled: int = 0
     arrival_quantiles: tuple[float, ...] = ()
     lost: int = 0  # gone at the source before they could be offered
+    event_time_max_micros: int | None = None
 
     @property
     def dropped(self) -> int:
@@ -91,6 +92,8 @@ class BatchReport:
     held_seconds: float = 0.0
     add_batch_seconds: float | None = None
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
+    watermark_micros: int | None = None
+    input_rows: int = 0
 
     def after_hold(self, seconds: float) -> BatchReport:
         """The same batch, begun when its turn came: Spark counts the wait as execution."""
@@ -212,6 +215,8 @@ def parse_progress(text: str) -> BatchReport:
             },
             add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
             source_decisions=_source_decisions(sources),
+            watermark_micros=_watermark(data.get("eventTime")),
+            input_rows=int(data.get("numInputRows") or 0),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -227,12 +232,20 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         int(values.get("sampled") or 0),
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         int(values.get("lost") or 0),
+        values.get("event_time_max"),
     )
 
 
 def _seconds(milliseconds: Any) -> float | None:
     number = _number(milliseconds)
     return None if number is None else max(0.0, number / 1000.0)
+
+
+def _watermark(event_time: Any) -> int | None:
+    text = (event_time or {}).get("watermark")
+    if text is None:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * 1000) * 1000  # it has whole ms
 
 
 def _number(value: Any) -> float | None:

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
 from headgate.spark.progress import BatchReport
+from headgate.spark.row_choice import AT_RANDOM, RowChoice
+from headgate.spark.window_drop import WindowMemory
+from headgate.spark.window_watch import WindowWatch
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -89,6 +92,9 @@ class QueryRun:
     same_tuples:  gates whose salt never changes, so that equal identities share their fate
                   in all batches.
     timed_gates:  gates that know when a tuple arrived: only these can drop old ones.
+    choices:      which rows the gates drop; at random where nothing is said.
+    windows:      what is known of event times; needed by gates that drop whole windows.
+    logged:       the newest decision that is known to stand in the offset log.
     """
 
     def __init__(
@@ -99,6 +105,8 @@ class QueryRun:
         finite: bool = False,
         same_tuples: frozenset[str] = frozenset(),
         timed_gates: frozenset[str] = frozenset(),
+        choices: Mapping[str, RowChoice] | None = None,
+        windows: WindowWatch | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
         self.lock = threading.RLock()
@@ -129,6 +137,9 @@ class QueryRun:
         self._applied_for: int | None = None
         self._askers: set[str] = set()
         self._askers_of: int | None = None
+        self.choices = dict(choices or {})
+        self.windows = windows
+        self.logged = self.decision
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -137,8 +148,7 @@ class QueryRun:
     def apply(self, decision: GateDecision, batch: int | None) -> None:
         """Set the live arrays for `batch` (None: not known)."""
         for gate, array in self._arrays.items():
-            salt = 0 if gate in self._same_tuples else decision.salt
-            array.set((salt, decision.threshold(gate), decision.cut_off(gate)))
+            array.set(self._values(gate, decision))
         self.decision = decision
         self._applied_for = batch
 
@@ -151,26 +161,37 @@ class QueryRun:
         self._askers_of = batch
         return further
 
-    def next_decision(self, start: GateDecision, older_than: Mapping[str, int]) -> GateDecision:
+    def next_decision(
+        self, start: GateDecision, batch: int, older_than: Mapping[str, int]
+    ) -> GateDecision:
         """The answer as a decision; `start` itself if that says the same.
 
         With several sources, the one that asks may have slept for some batches; so the version
         counts on from the newest decision.
         """
-        same = start.changed_to(self.answer, older_than=older_than)
+        keep, windows = self.answer, None
+        if self.windows is not None:
+            windows = self.windows.next(start, keep, batch)
+            keep = {gate: share for gate, share in keep.items() if gate not in self.windows}
+        same = start.changed_to(keep, older_than=older_than, windows=windows)
         if same is start or start.version >= self.decision.version:
             return same
-        return self.decision.changed_to(self.answer, older_than=older_than)
+        return self.decision.changed_to(keep, older_than=older_than, windows=windows)
 
     def open(self) -> None:
-        """Keep everything until the next decision."""
-        for array in self._arrays.values():
-            array.set((0, EVERYTHING, 0))
+        """Keep everything until the next decision.
+
+        Whole windows go on as the offset log says: opened, they would be cut in two.
+        """
+        for gate, array in self._arrays.items():
+            whole = self.choices.get(gate, AT_RANDOM).window is not None
+            array.set(self._values(gate, self.logged) if whole else (0, EVERYTHING, 0))
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
         """`batch` is over: its decision stands no longer, so a dead agent drops nothing."""
         if self._applied_for is not None and self._applied_for <= batch:
+            self.logged = self.decision
             self.open()
 
     def remember_held(self, batch: int, seconds: float) -> None:
@@ -178,6 +199,14 @@ class QueryRun:
         self.held[batch] = seconds
         while len(self.held) > _REMEMBER_BATCHES:
             self.held.popitem(last=False)
+
+    def _values(self, gate: str, decision: GateDecision) -> tuple[int, ...]:
+        choice = self.choices.get(gate, AT_RANDOM)
+        if choice.window is not None:
+            return decision.windows.get(gate, WindowMemory(choice.window)).array()
+        fixed = bool(choice.key) or gate in self._same_tuples
+        salt = 0 if fixed else decision.salt
+        return (salt, decision.threshold(gate), decision.cut_off(gate))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why
