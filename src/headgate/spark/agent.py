@@ -80,6 +80,7 @@ class Agent:
         """A query is about to start."""
         self._runs[run.key] = run
         run.target_seconds = settings.latency_target_seconds
+        run.keep_at_least = settings.keep_at_least
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -167,13 +168,14 @@ class Agent:
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
             # next with a decision that was made for a crowd.
-            if not run.limits and any(share < 1.0 for share in run.answer.values()):
-                run.answer = {}
+            sheds = any(share < 1.0 for share in run.answer.values()) or run.levels
+            if not run.limits and sheds:
+                run.choose_levels({}, time.time())
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, start.changed_to(run.answer)
-        run.answer = self._ask(run, batch)
+            return batch, _changed(start, run)
+        run.choose_levels(self._ask(run, batch), time.time())
         run.asked_batch = batch
-        return batch, start.changed_to(run.answer)
+        return batch, _changed(start, run)
 
     def _ask(self, run: QueryRun, batch: int) -> dict[str, float]:
         now = time.time()
@@ -235,6 +237,8 @@ class Agent:
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
+        for problem in run.learn(report):
+            self.alarms.raise_alarm("policy", run.name, problem)
         self._handle(report.event(run.name, before))
         self._record(run, report, run.rates)
 
@@ -248,6 +252,10 @@ class Agent:
             if isinstance(decision, RaiseAlarm):
                 self.alarms.raise_alarm(decision.kind.value, decision.subject, decision.text)
         return decisions
+
+
+def _changed(start: GateDecision, run: QueryRun) -> GateDecision:
+    return start.changed_to(run.answer, levels=run.levels, now_micros=run.now_micros)
 
 
 def _opened(start: GateDecision) -> GateDecision:

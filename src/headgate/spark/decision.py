@@ -26,6 +26,10 @@ _LARGEST_SALT = 2**62
 class GateDecision:
     """Thresholds in millionths by gate; a gate that is not named keeps everything.
 
+    levels: how far the policy of a gate is applied; 0 for a gate that is not named, and
+        for every gate of an offset that was written before there were policies.
+    now_micros: what time it is to OLDER_THAN, in microseconds since 1970; 0 if nobody asks.
+
     >>> GateDecision().changed_to({"orders": 0.25}).offset()
     {'headgate': 1, 'version': 1, 'salt': 1, 'keep': {'orders': 250000}, 'note': ''}
     """
@@ -34,15 +38,26 @@ class GateDecision:
     salt: int = 0
     keep: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    levels: Mapping[str, int] = field(default_factory=dict)
+    now_micros: int = 0
 
     @property
     def sheds(self) -> bool:
-        return any(threshold < EVERYTHING for threshold in self.keep.values())
+        return bool(self.levels) or any(limit < EVERYTHING for limit in self.keep.values())
 
     def threshold(self, gate: str) -> int:
         return self.keep.get(gate, EVERYTHING)
 
-    def changed_to(self, keep: Mapping[str, float], note: str = "") -> GateDecision:
+    def level(self, gate: str) -> int:
+        return self.levels.get(gate, 0)
+
+    def changed_to(
+        self,
+        keep: Mapping[str, float],
+        note: str = "",
+        levels: Mapping[str, int] | None = None,
+        now_micros: int = 0,
+    ) -> GateDecision:
         """The next decision; this very one if nothing would change.
 
         Gates that keep everything are left out, so two decisions that keep everything
@@ -50,22 +65,29 @@ class GateDecision:
         """
         wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
-        if wanted == dict(self.keep) and note == self.note:
+        applied = {gate: level for gate, level in sorted((levels or {}).items()) if level > 0}
+        same = wanted == dict(self.keep) and applied == dict(self.levels)
+        if same and note == self.note and now_micros == self.now_micros:
             return self
         version = self.version + 1
-        return GateDecision(version, version % _LARGEST_SALT, wanted, note)
+        salt = version % _LARGEST_SALT
+        return GateDecision(version, salt, wanted, note, applied, now_micros)
 
     def opened(self, note: str) -> GateDecision:
         """Keep everything, and say why."""
         return self.changed_to({}, note)
 
     def offset(self) -> dict[str, Any]:
+        policies: dict[str, Any] = {"levels": dict(self.levels)} if self.levels else {}
+        if self.now_micros:
+            policies["now"] = self.now_micros
         return {
             "headgate": _FORMAT,
             "version": self.version,
             "salt": self.salt,
             "keep": dict(self.keep),
             "note": self.note,
+            **policies,
         }
 
     @classmethod
@@ -76,7 +98,15 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
-        return cls(int(offset["version"]), int(offset["salt"]), keep, str(offset.get("note", "")))
+        levels = {str(gate): int(level) for gate, level in offset.get("levels", {}).items()}
+        return cls(
+            int(offset["version"]),
+            int(offset["salt"]),
+            keep,
+            str(offset.get("note", "")),
+            levels,
+            int(offset.get("now", 0)),
+        )
 
 
 def is_decision(offset: object) -> bool:

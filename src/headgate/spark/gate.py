@@ -35,7 +35,16 @@ from headgate.errors import UsageError
 from headgate.spark.decision import EVERYTHING
 from headgate.spark.live_array import LiveArray
 
-__all__ = ["KEPT_COLUMN", "METRIC_PREFIX", "OPEN_VALUES", "add_gate", "passes"]
+__all__ = [
+    "KEPT_COLUMN",
+    "METRIC_PREFIX",
+    "OPEN_VALUES",
+    "add_gate",
+    "check_gate",
+    "count_metrics",
+    "identity_hash",
+    "passes",
+]
 
 METRIC_PREFIX = "headgate:"
 KEPT_COLUMN = "__headgate_kept"
@@ -44,7 +53,9 @@ OPEN_VALUES = (0, EVERYTHING)
 
 def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
     """True for the tuples that a gate keeps. Also what tests and back-fills compare with."""
-    mixed = F.xxhash64(_hash(identity), salt.cast("bigint"))  # an int would hash differently
+    mixed = F.xxhash64(
+        identity_hash(identity), salt.cast("bigint")
+    )  # an int would hash differently
     return F.pmod(mixed, F.lit(EVERYTHING)) < threshold
 
 
@@ -56,36 +67,54 @@ def add_gate(
     identity: Sequence[str] | None,
 ) -> DataFrame:
     """`frame` behind a gate that keeps everything until a query is started on it."""
-    _check(frame, gate, arrival)
-    names = _identity(frame, identity)
+    names = check_gate(frame, gate, arrival, identity)
     live = LiveArray(spark, OPEN_VALUES).column()
     # The index is 0 but cannot be folded: a constant index would let the optimiser write
     # the present number into the generated code and compile it anew at every change.
-    zero = F.pmod(_hash(names), F.lit(1)).cast("int")
+    zero = F.pmod(identity_hash(names), F.lit(1)).cast("int")
     kept = passes(names, F.get(live, zero), F.get(live, zero + F.lit(1)))
-    # Each aggregate costs every row; these are the cheapest that say enough. The mean is over
-    # all offered tuples: which of them are kept does not depend on when they arrived.
-    metrics = [
-        F.count(F.lit(1)).alias("offered"),
-        F.sum(F.col(KEPT_COLUMN).cast("bigint")).alias("kept"),
-    ]
-    if arrival is not None:
-        time = F.col(_quoted(arrival))
-        metrics += [
-            F.avg(time.cast("double")).alias("arrival_mean"),  # seconds; cannot overflow
-            F.min(time).cast("double").alias("first_arrival"),
-            F.max(time).cast("double").alias("last_arrival"),
-        ]
+    metrics = count_metrics(KEPT_COLUMN, arrival)
     measured = frame.withColumn(KEPT_COLUMN, kept).observe(METRIC_PREFIX + gate, *metrics)
     return measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN)
 
 
-def _hash(identity: Sequence[str]) -> Column:
+def count_metrics(kept: str, arrival: str | None, of_kept: bool = False) -> list[Column]:
+    """What every gate observes: offered, kept, and when tuples arrived.
+
+    The mean arrival is over all offered tuples: by hash, which of them are kept does not
+    depend on when they arrived. A policy may well look at that: `of_kept` takes theirs.
+    """
+    # Each aggregate costs every row; these are the cheapest that say enough.
+    metrics = [
+        F.count(F.lit(1)).alias("offered"),
+        F.sum(F.col(kept).cast("bigint")).alias("kept"),
+    ]
+    if arrival is not None:
+        time = F.col(_quoted(arrival))
+        mean = F.when(F.col(kept), time) if of_kept else time
+        metrics += [
+            F.avg(mean.cast("double")).alias("arrival_mean"),  # seconds; cannot overflow
+            F.min(time).cast("double").alias("first_arrival"),
+            F.max(time).cast("double").alias("last_arrival"),
+        ]
+    return metrics
+
+
+def identity_hash(identity: Sequence[str]) -> Column:
+    """The hash of the columns that say which tuple it is."""
     return F.xxhash64(*(F.col(_quoted(name)) for name in identity))
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_gate(
+    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str] | None
+) -> list[str]:
+    """UsageError for mistakes in the call; the columns that are the identity."""
+    _check(frame, gate, arrival)
+    return _identity(frame, identity)
 
 
 def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:

@@ -15,6 +15,7 @@ from headgate.spark.decision import GateDecision, is_decision
 __all__ = ["BatchReport", "GateReport", "parse_progress"]
 
 _METRIC_PREFIX = "headgate:"
+_COUNTS = {"offered", "kept", "arrival_mean", "first_arrival", "last_arrival"}
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 _CLOCK_TICK_SECONDS = 1.0
 _SHORTEST_INTERVAL_SECONDS = 0.01
@@ -22,13 +23,17 @@ _SHORTEST_INTERVAL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """What one gate saw. Arrivals in seconds since 1970, None where there are none."""
+    """What one gate saw. Arrivals in seconds since 1970, None where there are none.
+
+    policy: what else was observed, for the policy of the gate to read.
+    """
 
     offered: int
     kept: int
     arrival_mean: float | None = None
     first_arrival: float | None = None
     last_arrival: float | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dropped(self) -> int:
@@ -154,6 +159,7 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
+        {name: value for name, value in values.items() if name not in _COUNTS},
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headgate.spark.decision import EVERYTHING, GateDecision
+from headgate.spark.policy_run import PolicyRun
+from headgate.spark.policy_state import PolicyStates
 from headgate.spark.progress import BatchReport
 
 __all__ = ["GateArray", "QueryHandle", "QueryRun"]
@@ -41,6 +43,7 @@ class QueryRun:
     finite:       the trigger ends by itself (AvailableNow): nothing is dropped.
     same_tuples:  gates whose salt never changes, so that equal identities share their fate
                   in all batches.
+    policies:     of the gates that have one.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class QueryRun:
         arrays: Mapping[str, GateArray],
         finite: bool = False,
         same_tuples: frozenset[str] = frozenset(),
+        policies: Mapping[str, PolicyRun] | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
         self.lock = threading.RLock()
@@ -62,6 +66,11 @@ class QueryRun:
         self.target_seconds: float | None = None
         self.asked_batch: int | None = None
         self.answer: Mapping[str, float] = {}
+        self.levels: Mapping[str, int] = {}
+        self.now_micros = 0
+        self.keep_at_least = 0.0
+        self.policies = dict(policies or {})
+        self.states: PolicyStates | None = None
         self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
@@ -77,14 +86,51 @@ class QueryRun:
         """Set the live arrays for `batch` (None: not known)."""
         for gate, array in self._arrays.items():
             salt = 0 if gate in self._same_tuples else decision.salt
-            array.set((salt, decision.threshold(gate)))
+            policy = self.policies.get(gate)
+            if policy is None:
+                array.set((salt, decision.threshold(gate)))
+                continue
+            level = min(decision.level(gate), len(policy.gate.policy.levels))
+            policy.place_states()
+            numbers = policy.numbers(level, decision.now_micros)
+            array.set((salt, decision.threshold(gate), *numbers))
         self.decision = decision
         self._applied_for = batch
 
+    def choose_levels(self, keep: Mapping[str, float], now_seconds: float) -> None:
+        """What the gates are to do: the shares, and the levels of those with a policy."""
+        answer, levels = dict(keep), {}
+        for gate, policy in self.policies.items():
+            choice = policy.choose(keep.get(gate, 1.0), self.keep_at_least, now_seconds)
+            answer[gate] = choice.share
+            if choice.level:
+                levels[gate] = choice.level
+        self.answer, self.levels = answer, levels
+        wanted = any(self.policies[gate].gate.needs_now for gate in levels)
+        self.now_micros = round(now_seconds * 1e6) if wanted else 0
+
+    def learn(self, report: BatchReport) -> list[str]:
+        """What the policies learn from a batch; what went wrong."""
+        problems = []
+        for gate, policy in self.policies.items():
+            seen = report.gates.get(gate)
+            if seen is None:
+                continue
+            before = dict(policy.states)
+            try:
+                problem = policy.observe(seen)
+                if policy.states != before and self.states is not None:
+                    self.states.write(gate, report.batch, policy.states)
+            except (ValueError, OSError) as error:
+                problem = f"{type(error).__name__}: {error}"
+            if problem:
+                problems.append(f"gate {gate}: {problem}")
+        return problems
+
     def open(self) -> None:
         """Keep everything until the next decision."""
-        for array in self._arrays.values():
-            array.set((0, EVERYTHING))
+        for gate, array in self._arrays.items():
+            array.set((0, EVERYTHING, 0, 0, 0) if gate in self.policies else (0, EVERYTHING))
         self._applied_for = None
 
     def expire(self, batch: int) -> None:

@@ -28,16 +28,21 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headgate.coordinator import Mode, QuerySettings
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
+from headgate.reduction import Policy
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.companion import FORMAT, CompanionSource
-from headgate.spark.gate import add_gate
+from headgate.spark.digest_book import DigestBook, digest_table
+from headgate.spark.gate import add_gate, check_gate
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in
+from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
+from headgate.spark.policy_run import PolicyRun
+from headgate.spark.policy_state import PolicyStates
 from headgate.spark.query_run import QueryHandle, QueryRun
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
@@ -68,12 +73,11 @@ class Headgate:
         self._spark = spark
         self._timeout_seconds = timeout_seconds
         self._same_tuples: set[str] = set()
+        self._policies: dict[int, GatePolicy] = {}
         self._book = LedgerBook(self.alarms_raised)
         self._events = EventThread(self.alarms_raised)
-        self._agent = Agent(
-            self.alarms_raised,
-            lambda *batch: self._events.put(partial(self._book.enter, *batch)),
-        )
+        self._digests = DigestBook(self.alarms_raised)
+        self._agent = Agent(self.alarms_raised, self._record)
         self._server = AgentServer(self._agent)
         self._targets: dict[str, float | None] = {}
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
@@ -94,6 +98,8 @@ class Headgate:
         arrival: str | None = None,
         identity: Sequence[str] | None = None,
         same_tuples: bool = False,
+        policy: Policy | str | None = None,
+        ladder: str = "budget",
     ) -> DataFrame:
         """`frame` behind a gate; an ordinary streaming DataFrame.
 
@@ -103,10 +109,21 @@ class Headgate:
                      columns of a key, all tuples of a key fall or stay together.
         same_tuples: True lets the same identities fall as long as the share stays; by default
                      each decision chooses anew.
+        policy:      a reduction policy, or the file with one: what goes first. What is still
+                     too much goes at random.
+        ladder:      how the level is chosen: "budget" or "turnaround" (the paper's).
         """
         if same_tuples:
             self._same_tuples.add(name)
-        return add_gate(self._spark, frame, name, arrival, identity)
+        if policy is None:
+            return add_gate(self._spark, frame, name, arrival, identity)
+        wanted = read_policy(policy, ladder)
+        names = check_gate(frame, name, arrival, identity)
+        number = len(self._policies)
+        gated, self._policies[number] = add_policy_gate(
+            self._spark, frame, name, arrival, names, wanted, ladder, number
+        )
+        return gated
 
     def start(
         self,
@@ -162,21 +179,52 @@ class Headgate:
         table: str | None,
     ) -> StreamingQuery:
         key = uuid.uuid4().hex
-        rewrite = PlanRewrite(self._spark, lambda: self._companion(key))
+        rewrite = PlanRewrite(self._spark, lambda: self._companion(key), self._policies)
         own_plan = rewrite.of(plan)
         finite = facts.trigger is TriggerKind.FINITE
-        run = QueryRun(key, name, rewrite.arrays, finite, frozenset(self._same_tuples))
+        policies = {
+            gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
+            for gate, made in rewrite.policies.items()
+        }
+        same = frozenset(self._same_tuples)
+        run = QueryRun(key, name, rewrite.arrays, finite, same, policies)
+        self._restore(run, facts, state)
         if state.decision is not None:
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
         try:
-            query = start_on_plan(self._spark, writer, own_plan, path, table)
+            checked = bool(rewrite.texts)
+            query = start_on_plan(self._spark, writer, own_plan, path, table, checked)
         except BaseException:
             self._agent.remove(run)
             raise
         self._targets[name] = settings.latency_target_seconds
         self._begin(run, query, facts, state)
         return query
+
+    def _restore(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
+        """Give the policies what they remembered before the batch that comes next."""
+        if not any(policy.gate.remembers for policy in run.policies.values()):
+            return
+        beside = None if facts.checkpoint is None else ledger_directory(facts.checkpoint)
+        if beside is None:
+            directory = Path(tempfile.mkdtemp(prefix="headgate-state-"))
+        else:
+            directory = beside.parent / "policy-state"
+        run.states = PolicyStates(directory)
+        if state.last_batch is None:
+            return
+        following = state.last_batch if state.replays else state.last_batch + 1
+        for gate, policy in run.policies.items():
+            try:
+                policy.restore(run.states.read(gate, following))
+            except (OSError, ValueError) as error:
+                text = f"gate {gate} forgets what it knew: cannot read {directory}: {error}"
+                self.alarms_raised.raise_alarm("policy", run.name, text)
+
+    def _record(self, *batch: Any) -> None:
+        self._events.put(partial(self._book.enter, *batch))
+        self._events.put(partial(self._digests.enter, *batch))
 
     def _begin(
         self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
@@ -187,6 +235,7 @@ class Headgate:
         run.query_id = str(query.id)
         directory = self._ledger_directory(run.name, facts, execution)
         self._book.open(run, directory, str(query.runId), state.committed)
+        self._digests.open(run, directory.parent / "digests", str(query.runId))
         run.run_id = str(query.runId)
         run.handle = QueryHandle(
             lambda: int(execution.getLatestExecutionContext().batchId()),
@@ -228,6 +277,7 @@ class Headgate:
             if run.run_id == run_id:
                 self._agent.remove(run)
                 self._book.close(run)
+                self._digests.close(run)
                 if exception is not None:
                     text = f"ended with an error: {exception[:500]}"
                     self.alarms_raised.raise_alarm("query", run.name, text)
@@ -269,6 +319,11 @@ class Headgate:
         self._settle()
         return ledger_table(self._spark, self._book.directories)
 
+    def digests(self) -> DataFrame:
+        """What gates with a policy dropped: a row for each gate, batch and group."""
+        self._settle()
+        return digest_table(self._spark, self._digests.directories)
+
     def alarms(self) -> list[Alarm]:
         """The last 1,000 alarms, oldest first."""
         return self.alarms_raised.all()
@@ -286,6 +341,7 @@ class Headgate:
         finally:
             self._events.close()
             self._book.close_all()
+            self._digests.close_all()
 
     def _settle(self) -> None:
         """Wait for what has been reported so far."""
