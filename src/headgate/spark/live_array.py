@@ -76,14 +76,14 @@ class LiveTexts:
         gateway: Any = spark.sparkContext._gateway
         content = gateway.new_array(jvm.java.lang.Object, count)
         self._data = jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(content)
-        types = jvm.org.apache.spark.sql.types.DataTypes
-        array_of_text = types.createArrayType(types.StringType, False)
-        literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal
-        self.literal = literal(self._data, array_of_text)
         self._jvm = jvm
         self._values: dict[int, str] = {}
         for place in range(count):
             self.set(place, first)
+        types = jvm.org.apache.spark.sql.types.DataTypes
+        array_of_text = types.createArrayType(types.StringType, False)
+        literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal
+        self.literal = literal(self._data, array_of_text)
 
     def set(self, place: int, text: str) -> None:
         """Change one text; must not be called while a batch that uses it starts stages."""

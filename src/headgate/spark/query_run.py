@@ -6,6 +6,7 @@ All methods are called with `lock` held. Memory is bounded: reasons of the last 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +93,10 @@ class QueryRun:
                 continue
             level = min(decision.level(gate), len(policy.gate.policy.levels))
             policy.place_states()
-            numbers = policy.numbers(level, decision.now_micros)
+            now_micros = decision.now_micros
+            if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
+                now_micros = round(time.time() * 1e6)
+            numbers = policy.numbers(level, now_micros)
             array.set((salt, decision.threshold(gate), *numbers))
         self.decision = decision
         self._applied_for = batch
