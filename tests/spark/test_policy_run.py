@@ -10,7 +10,15 @@ import pyarrow as pa
 import pytest
 
 from headgate.coordinator import QuerySettings
-from headgate.reduction import Policy, PolicyBuilder, use
+from headgate.reduction import (
+    PackingRequest,
+    Policy,
+    PolicyBuilder,
+    digest_of,
+    reduce_to_level,
+    use,
+)
+from headgate.reduction.queues import as_queue
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import EVERYTHING, GateDecision
@@ -136,6 +144,74 @@ def test_a_batch_is_cut_by_what_all_filters_that_look_around_have_in_common() ->
     assert cut(by_key, use("GUNIQ", "keep", group="key")) == {"key"}
     assert cut(by_key, use("LATEST", "keep", window=3)) == frozenset()
     assert cut(by_key, use("UNIQ", "keep", group="other")) == frozenset()
+
+
+def _with_orders(rows: Any, level: int, judged: int, state: str) -> list[Any]:
+    """Record batches as Spark hands them over: unsorted, the state with the first row."""
+    count = rows.num_rows
+    numbers = {"salt": 5, "level": level, "judged": judged, "now": 0}
+    for name, number in numbers.items():
+        rows = rows.append_column(f"__headgate_{name}", pa.array([number] * count, pa.int64()))
+    rows = rows.append_column("__headgate_state", pa.array([state] + [None] * (count - 1)))
+    rows = rows.append_column("fate", pa.array([number % 10 != 0 for number in range(count)]))
+    batches: list[Any] = pa.Table.from_batches([rows]).to_batches(max_chunksize=7)
+    return batches
+
+
+def _result(task: PolicyTask, batches: list[Any]) -> tuple[list[int], list[Note]]:
+    table = pa.Table.from_batches(task.run(batches, 1))
+    notes = [text for text in table.column("__headgate_note").to_pylist() if text]
+    stays = table.filter(table.column("__headgate_stays"))
+    return stays.column("id").to_pylist(), read_notes(notes)
+
+
+def test_a_task_sorts_by_arrival_remembers_and_digests_what_went() -> None:
+    builder = PolicyBuilder("task", attribute="value", group="key").digest("SUM")
+    builder = builder.level(use("UNIQ", "keep")).level(use("LATEST", "keep", window=2))
+    policy = builder.build()
+    task = PolicyTask(policy, ("when", "id"), ("id", "value"), "fate", remembers=True)
+    order = [(7 * row) % 40 for row in range(40)]
+    memory: Any = {}
+    text = ""
+    for begin, level in ((0, 1), (40, 1), (80, 2), (120, 0)):
+        ids = [begin + row for row in order]
+        rows = pa.record_batch(
+            {
+                "id": ids,
+                "when": [row // 2 for row in ids],
+                "key": [row % 3 for row in ids],
+                "value": [(row // 4) % 3 for row in ids],
+            }
+        )
+        kept, [note] = _result(task, _with_orders(rows, level, 2, text))
+        in_order = rows.sort_by("id")
+        packing = reduce_to_level(in_order, policy, level, PackingRequest(5, state=memory))
+        lucky = {row for place, row in enumerate(ids) if place % 10}
+        wanted = [row for row in packing.kept.column("id").to_pylist() if row in lucky]
+        assert kept == wanted
+        assert (note.partition, note.offered) == (1, 40)
+        assert note.left[:level] == tuple(round(40 * ratio) for ratio in packing.keep_ratios())
+        assert len(note.left) == 2  # all levels were judged
+        gone = in_order.filter(pa.array([i not in kept for i in in_order["id"].to_pylist()]))
+        assert note.digest == digest_of(policy.digests, as_queue(gone)).to_json()
+        memory = packing.state
+        if level:
+            assert note.state is not None
+            assert read_text(note.state) == memory
+            text = note.state
+        else:
+            assert note.state is None
+
+
+def test_a_task_that_judges_nothing_holds_no_more_than_a_batch() -> None:
+    policy = three_levels()
+    task = PolicyTask(policy, ("id",), ("id",), "fate", remembers=True)
+    rows = pa.record_batch({"id": list(range(30, 0, -1)), "value": [50] * 30})
+    kept, notes = _result(task, _with_orders(rows, 0, 0, ""))
+    assert kept == [30 - place for place in range(30) if place % 10]  # not even sorted
+    assert [note.number for note in notes] == [0, 1, 2]  # the batches of 7 that dropped something
+    assert sum(note.digest["groups"][""][0] for note in notes) == 3
+    assert list(task.run([], 0)) == []
 
 
 class _BrokenError(Exception):
