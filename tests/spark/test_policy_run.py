@@ -58,6 +58,11 @@ def test_the_lowest_level_that_fits_is_chosen_and_the_rest_goes_at_random() -> N
     assert run.choose(0.6, 0.0, 0.0) == Choice(2, 1.0)
     assert run.choose(0.05, 0.0, 0.0) == Choice(3, pytest.approx(0.5))
     assert run.choose(0.0, 0.0, 0.0) == Choice(3, 0.0)
+    run = PolicyRun(GatePolicy(three_levels()))
+    run.numbers(0, 0)
+    run.observe(seen(1000, 1000, 200, 300, 500))  # level 3 leaves nothing
+    assert run.choose(0.2, 0.0, 0.0) == Choice(3, 1.0)
+    assert run.choose(0.0, 0.0, 0.0) == Choice(3, 0.0)
 
 
 def test_no_level_that_leaves_less_than_the_query_keeps_whatever_happens() -> None:

@@ -23,6 +23,7 @@ gate keeps everything.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,7 +91,7 @@ class GatePolicy:
         return any(f.needs_whole_queue for _, f in self.policy.filters(len(self.policy.levels)))
 
 
-def read_policy(policy: Policy | str, ladder: str) -> Policy:
+def read_policy(policy: Policy | str | os.PathLike[str], ladder: str) -> Policy:
     """The policy, from a file if it is given as a path."""
     if ladder not in LADDERS:
         raise UsageError(f"no ladder {ladder!r}; expected one of {', '.join(LADDERS)}")

@@ -108,8 +108,10 @@ class PolicyRun:
             level = self._lowest(keep)
         while level and at_least > 0.0 and self._ratio(level) < at_least:
             level -= 1
-        ratio = self._ratio(level)
-        return Choice(level, min(1.0, keep / ratio) if ratio > 0.0 else 1.0)
+        # A level that lately left nothing may leave something this time: then all of it, unless
+        # nothing at all may stay.
+        ratio = max(self._ratio(level), 1e-9)
+        return Choice(level, min(1.0, keep / ratio))
 
     def numbers(self, level: int, now_micros: int) -> tuple[int, int, int]:
         """Level, up to which level is judged, and the time, for the live array."""

@@ -11,6 +11,7 @@ an alarm. Mistakes in the call itself raise `UsageError` before anything is star
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -98,7 +99,7 @@ class Headgate:
         arrival: str | None = None,
         identity: Sequence[str] | None = None,
         same_tuples: bool = False,
-        policy: Policy | str | None = None,
+        policy: Policy | str | os.PathLike[str] | None = None,
         ladder: str = "budget",
     ) -> DataFrame:
         """`frame` behind a gate; an ordinary streaming DataFrame.
