@@ -15,6 +15,7 @@ from headgate.errors import UsageError
 from headgate.reduction import Filter, Sense, events_to_batch, filter_kinds
 from headgate.reduction.contract import EMPTY_STATE, MAX_REMEMBERED, Context, Selection
 from headgate.reduction.queues import ColumnQueue, EventQueue, as_queue
+from headgate.reduction.values import key_of
 from tests.reduction.samples import ON_SPARK_ONLY, USES, all_filters, batch, mixed_events
 
 PAPER = [
@@ -141,6 +142,20 @@ def test_row_wise_filters_do_not_look_at_neighbours(filters: list[Filter]) -> No
             whole = filter_.select(as_queue(data), context).keep[rows]
             cut = filter_.select(as_queue(data).take(rows), context).keep
             assert whole.tolist() == cut.tolist()
+
+
+@every_filter
+def test_a_queue_can_be_cut_by_what_the_filter_splits_by(filters: list[Filter]) -> None:
+    data = batch(80, 6)
+    for filter_ in filters:
+        whole = filter_.select(as_queue(data), Context()).keep
+        for name in filter_.splits_by() & set(data.schema.names):
+            parts: dict[Any, list[int]] = {}
+            for row, value in enumerate(data.column(name).to_pylist()):
+                parts.setdefault(key_of(value), []).append(row)
+            for rows in parts.values():
+                cut = as_queue(data).take(np.array(rows))
+                assert filter_.select(cut, Context()).keep.tolist() == whole[rows].tolist()
 
 
 @every_filter

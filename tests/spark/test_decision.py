@@ -41,3 +41,16 @@ def test_a_later_format_is_not_guessed_at() -> None:
         GateDecision.from_offset({"headgate": 2, "version": 1})
     with pytest.raises(ValueError, match="not an offset"):
         GateDecision.from_offset({"row": 1})
+
+
+def test_levels_are_part_of_a_decision_and_older_offsets_have_none() -> None:
+    decision = GateDecision().changed_to({"a": 0.5}, levels={"a": 2, "b": 0}, now_micros=7)
+    assert decision.offset()["levels"] == {"a": 2}
+    assert GateDecision.from_offset(decision.offset()) == decision
+    assert decision.changed_to({"a": 0.5}, levels={"a": 2}, now_micros=7) is decision
+    assert decision.changed_to({"a": 0.5}, levels={"a": 1}, now_micros=7).version == 2
+    assert GateDecision().changed_to({}, levels={"a": 1}).sheds
+    old = {"headgate": 1, "version": 3, "salt": 3, "keep": {"a": 1}, "note": ""}
+    read = GateDecision.from_offset(old)
+    assert (read.level("a"), read.now_micros, read.offset()) == (0, 0, old)
+    assert decision.opened("why").levels == {}

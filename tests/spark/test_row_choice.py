@@ -83,7 +83,7 @@ def test_gates_of_one_key_follow_the_lowest_with_a_constant_salt() -> None:
     query.agent.set_limit(query.run, "any", 0.75)
     decision = query.ask()
     assert (decision.threshold("left"), decision.threshold("right")) == (250_000, 250_000)
-    assert query.arrays["left"].values == query.arrays["right"].values == (0, 250_000)
+    assert query.arrays["left"].values == query.arrays["right"].values == (0, 250_000, 0)
     assert query.arrays["any"].values == (decision.salt, 750_000)
     assert decision.salt != 0
     assert query.run.why[0]["left"] == "limit"

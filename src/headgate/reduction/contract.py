@@ -133,6 +133,15 @@ class Filter(ABC):
         """The attributes that the filter looks at, with the kinds it can judge."""
         return {}
 
+    def splits_by(self) -> frozenset[str]:
+        """Attributes by whose values a queue can be cut without changing any verdict.
+
+        Each part keeps its arrival order and has its own state. For row-wise filters
+        every cut will do and this says nothing.
+        """
+        group = getattr(self, "group", None)
+        return frozenset() if group is None else frozenset({group})
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """What is wrong with parameters that are each right alone: (parameter, message)."""
         yield from ()

@@ -11,6 +11,7 @@ nothing had happened. Memory: one number for each level.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.errors import UsageError
@@ -134,10 +135,13 @@ class BudgetLadder:
 
     def observe(self, packing: Packing) -> None:
         """Learn what the levels of this packing left."""
-        if not packing.offered:
-            return
+        if packing.offered:
+            self.learn(packing.keep_ratios())
+
+    def learn(self, keep_ratios: Sequence[float]) -> None:
+        """The share of a queue that was left after level 1, level 2 and so on."""
         weight = self.settings.weight_of_new
-        for place, ratio in enumerate(packing.keep_ratios()[: len(self.keep_ratios)]):
+        for place, ratio in enumerate(keep_ratios[: len(self.keep_ratios)]):
             known = self.keep_ratios[place]
             self.keep_ratios[place] = (
                 ratio if known is None else weight * ratio + (1.0 - weight) * known

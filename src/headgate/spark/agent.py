@@ -105,6 +105,7 @@ class Agent:
         run.percentile = settings.controller_settings.get("percentile")
         run.drop_older_seconds = settings.drop_older_seconds
         run.query_class = settings.query_class
+        run.keep_at_least = settings.keep_at_least
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -284,14 +285,15 @@ class Agent:
             run.empty_asks += 1
             run.looked_at_seconds = now
             self._return_turn(run.name, batch)
-            if not run.limits and any(share < 1.0 for share in run.answer.values()):
-                run.answer = {}
+            sheds = any(share < 1.0 for share in run.answer.values()) or run.levels
+            if not run.limits and sheds:
+                run.choose_levels({}, now)
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
             return batch, run.next_decision(start, batch, cut_offs)
         answer = self._ask(run, batch, tuple(cut_offs), known)
         if answer is None:
             return batch, None
-        run.answer = answer
+        run.choose_levels(answer, now)
         run.asked_batch = batch
         run.empty_asks = 0
         run.looked_at_seconds = now
@@ -442,6 +444,8 @@ class Agent:
         run.reports += 1
         if run.windows is not None:
             run.windows.observe(report)
+        for problem in run.learn(report):
+            self.alarms.raise_alarm("policy", run.name, problem)
         self._handle(report.event(run.name, run.rates, run.reports == 1, run.percentile))
         self._record(run, report, run.rates)
 

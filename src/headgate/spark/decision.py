@@ -38,6 +38,9 @@ class GateDecision:
     older_than: by gate, in microseconds since 1970: tuples that arrived before it fall.
     `windows` holds what gates that drop whole windows remember. It outlives failures: such a
     gate cannot be opened at once without cutting windows in two.
+    levels: how far the policy of a gate is applied; 0 for a gate that is not named, and
+        for every gate of an offset that was written before there were policies.
+    now_micros: what time it is to OLDER_THAN, in microseconds since 1970; 0 if nobody asks.
 
     >>> GateDecision().changed_to({"orders": 0.25}).offset()
     {'headgate': 1, 'version': 1, 'salt': 1, 'keep': {'orders': 250000}, 'note': ''}
@@ -49,12 +52,14 @@ class GateDecision:
     note: str = ""
     older_than: Mapping[str, int] = field(default_factory=dict)
     windows: Mapping[str, WindowMemory] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
+    now_micros: int = 0
 
     @property
     def sheds(self) -> bool:
         """True when it drops and can be opened at once."""
         falls = any(threshold < EVERYTHING for threshold in self.keep.values())
-        return falls or bool(self.older_than)
+        return falls or bool(self.older_than) or bool(self.levels)
 
     def threshold(self, gate: str) -> int:
         """For a gate that drops whole windows, that of windows to come."""
@@ -66,12 +71,17 @@ class GateDecision:
         """Tuples of this gate that arrived before it fall; 0 where none does."""
         return self.older_than.get(gate, 0)
 
+    def level(self, gate: str) -> int:
+        return self.levels.get(gate, 0)
+
     def changed_to(
         self,
         keep: Mapping[str, float],
         note: str = "",
         older_than: Mapping[str, int] | None = None,
         windows: Mapping[str, WindowMemory] | None = None,
+        levels: Mapping[str, int] | None = None,
+        now_micros: int = 0,
     ) -> GateDecision:
         """The next decision; this very one if nothing would change.
 
@@ -82,9 +92,16 @@ class GateDecision:
         """
         wanted = {gate: millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
-        cut_offs = dict(sorted((older_than or {}).items()))
-        memories = dict(self.windows if windows is None else windows)
-        changed = GateDecision(self.version, self.salt, wanted, note, cut_offs, memories)
+        changed = GateDecision(
+            self.version,
+            self.salt,
+            wanted,
+            note,
+            dict(sorted((older_than or {}).items())),
+            dict(self.windows if windows is None else windows),
+            {gate: level for gate, level in sorted((levels or {}).items()) if level > 0},
+            now_micros,
+        )
         if changed == self:
             return self
         version = self.version + 1
@@ -106,6 +123,10 @@ class GateDecision:
             offset["older_than"] = dict(self.older_than)
         if self.windows:
             offset["windows"] = {gate: memory.as_dict() for gate, memory in self.windows.items()}
+        if self.levels:
+            offset["levels"] = dict(self.levels)
+        if self.now_micros:
+            offset["now"] = self.now_micros
         return offset
 
     @classmethod
@@ -116,13 +137,19 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
-        older = {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()}
-        windows = {
-            str(gate): WindowMemory.from_dict(memory)
-            for gate, memory in offset.get("windows", {}).items()
-        }
-        note = str(offset.get("note", ""))
-        return cls(int(offset["version"]), int(offset["salt"]), keep, note, older, windows)
+        return cls(
+            int(offset["version"]),
+            int(offset["salt"]),
+            keep,
+            str(offset.get("note", "")),
+            {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()},
+            {
+                str(gate): WindowMemory.from_dict(memory)
+                for gate, memory in offset.get("windows", {}).items()
+            },
+            {str(gate): int(level) for gate, level in offset.get("levels", {}).items()},
+            int(offset.get("now", 0)),
+        )
 
 
 def is_decision(offset: object) -> bool:

@@ -58,7 +58,10 @@ __all__ = [
     "KEPT_COLUMN",
     "METRIC_PREFIX",
     "add_gate",
+    "check_gate",
     "choose_rows",
+    "count_metrics",
+    "identity_hash",
     "open_values",
     "passes",
 ]
@@ -125,25 +128,7 @@ def add_gate(
         columns[KEPT_COLUMN] &= F.coalesce(fresh, F.lit(True))
     if weight is not None:
         columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
-    # Each aggregate costs every row; these are the cheapest that say enough.
-    metrics = [
-        F.count(F.lit(1)).alias("offered"),
-        F.sum(F.col(KEPT_COLUMN).cast("bigint")).alias("kept"),
-        *rows.metrics(),
-    ]
-    if arrival is not None:
-        time = F.col(quoted(arrival))
-        seconds = F.when(F.col(KEPT_COLUMN), time.cast("double"))  # a sum of these cannot overflow
-        sampled = F.xxhash64(time, rows.seed).bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0
-        sample = F.when(sampled, seconds)
-        quantiles = F.percentile_approx(sample, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
-        metrics += [
-            F.avg(seconds).alias("arrival_mean"),
-            F.min(time).cast("double").alias("first_arrival"),
-            F.max(time).cast("double").alias("last_arrival"),
-            F.count(sample).alias("sampled"),
-            quantiles.alias("arrival_quantiles"),
-        ]
+    metrics = [*count_metrics(KEPT_COLUMN, arrival, rows.seed), *rows.metrics()]
     chosen = [
         column.alias(name, metadata=rows.choice.as_dict() if name == KEPT_COLUMN else {})
         for name, column in columns.items()
@@ -153,12 +138,51 @@ def add_gate(
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 
+def count_metrics(kept: str, arrival: str | None, seed: Column) -> list[Column]:
+    """What every gate observes: offered, kept, and when tuples arrived.
+
+    Each aggregate costs every row; these are the cheapest that say enough. `seed` is a
+    column that tells tuples apart.
+    """
+    metrics = [
+        F.count(F.lit(1)).alias("offered"),
+        F.sum(F.col(kept).cast("bigint")).alias("kept"),
+    ]
+    if arrival is not None:
+        time = F.col(quoted(arrival))
+        seconds = F.when(F.col(kept), time.cast("double"))  # a sum of these cannot overflow
+        sampled = F.xxhash64(time, seed).bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0
+        sample = F.when(sampled, seconds)
+        quantiles = F.percentile_approx(sample, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
+        metrics += [
+            F.avg(seconds).alias("arrival_mean"),
+            F.min(time).cast("double").alias("first_arrival"),
+            F.max(time).cast("double").alias("last_arrival"),
+            F.count(sample).alias("sampled"),
+            quantiles.alias("arrival_quantiles"),
+        ]
+    return metrics
+
+
+def identity_hash(identity: Sequence[str]) -> Column:
+    """The hash of the columns that say which tuple it is."""
+    return RandomRows(identity).seed
+
+
 def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
     """Arrival in microseconds since 1970."""
     time = F.col(quoted(arrival))
     if isinstance(type_of(frame, gate, arrival), NumericType):
         return time.cast("double") * F.lit(1e6)
     return F.unix_micros(time.cast("timestamp"))
+
+
+def check_gate(
+    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str] | None
+) -> list[str]:
+    """UsageError for mistakes in the call; the columns that are the identity."""
+    _check(frame, gate, arrival)
+    return _identity(frame, identity)
 
 
 def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:

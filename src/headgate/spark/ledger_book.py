@@ -6,6 +6,7 @@ memory, at most `_HELD_ROWS` of a query (oldest out), and written when it works 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
@@ -17,12 +18,14 @@ from typing import Any
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import EVERYTHING
 from headgate.spark.ledger_file import COUNTED, UNCOUNTED, LedgerFile, LedgerLine, read_lines
-from headgate.spark.progress import BatchReport
+from headgate.spark.policy_run import outcome_of
+from headgate.spark.progress import BatchReport, GateReport
 from headgate.spark.query_run import QueryRun
 
 __all__ = ["LedgerBook"]
 
 _HELD_ROWS = 10_000
+_LONGEST_DIGEST = 20_000
 
 
 class LedgerBook:
@@ -131,9 +134,28 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             report.held_seconds,
             seen.lost,
             seen.event_time_max_micros,
+            *_policy_fields(run, report, gate, seen),
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)
     ]
+
+
+def _policy_fields(
+    run: QueryRun, report: BatchReport, gate: str, seen: GateReport
+) -> tuple[Any, ...]:
+    """Level, dropped by level, odd and digest; nothing for a gate without a policy."""
+    policy = run.policies.get(gate)
+    if policy is None:
+        return ()
+    level = 0 if report.decision is None else report.decision.level(gate)
+    try:
+        outcome = outcome_of(policy.gate, seen)
+    except ValueError:
+        return (level,)
+    text = json.dumps(outcome.digest.results()) if seen.dropped else None
+    if text is not None and len(text) > _LONGEST_DIGEST:
+        text = None  # it stands whole in the digests
+    return level, outcome.dropped_by_level(seen.offered, level), outcome.odd, text
 
 
 def _lost(run: QueryRun, run_id: str, batch: int, gate: str) -> LedgerLine:

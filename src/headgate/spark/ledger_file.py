@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO, cast
 
 __all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "read_lines"]
 
@@ -26,7 +26,12 @@ _LARGEST_FILE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One gate in one batch; times in seconds (since 1970 where they are points in time)."""
+    """One gate in one batch; times in seconds (since 1970 where they are points in time).
+
+    keep_fraction is the share that goes by hash; with a policy, of what its level leaves.
+    level, dropped_by_level (of level 1, 2 ...), odd (how often a filter could not judge)
+    and digest (JSON, by group) are there for gates with a policy.
+    """
 
     time_seconds: float
     query: str
@@ -50,6 +55,23 @@ class LedgerLine:
     held_seconds: float | None = None
     lost: int | None = None
     event_time_max_micros: int | None = None
+    level: int | None = None
+    dropped_by_level: list[int] | None = None
+    odd: int | None = None
+    digest: str | None = None
+
+
+class Line(Protocol):
+    """What a file needs of a row, which is a dataclass."""
+
+    @property
+    def query_id(self) -> str: ...
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def gate(self) -> str: ...
 
 
 class LedgerFile:
@@ -69,14 +91,14 @@ class LedgerFile:
         batches = (batch for (query, _), batch in self._last.items() if query == query_id)
         return max(batches, default=-1)
 
-    def append(self, lines: Iterable[LedgerLine]) -> None:
+    def append(self, lines: Iterable[Line]) -> None:
         """Write rows that are not there yet, durably. OSError when the disk refuses."""
         fresh = {(x.query_id, x.gate, x.batch): x for x in lines if self._is_new(x)}
         if not fresh:
             return
         file = self._open()
         for line in fresh.values():
-            file.write(json.dumps(asdict(line), separators=(",", ":")) + "\n")
+            file.write(json.dumps(asdict(cast(Any, line)), separators=(",", ":")) + "\n")
         file.flush()
         os.fsync(file.fileno())
         for query_id, gate, batch in fresh:
@@ -90,7 +112,7 @@ class LedgerFile:
         if file is not None:
             file.close()
 
-    def _is_new(self, line: LedgerLine) -> bool:
+    def _is_new(self, line: Line) -> bool:
         return line.batch > self._last.get((line.query_id, line.gate), -1)
 
     def _remember(self, query_id: str, gate: str, batch: int) -> None:

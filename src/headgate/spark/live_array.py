@@ -17,7 +17,7 @@ from pyspark.sql import Column, SparkSession
 
 from headgate.errors import UsageError
 
-__all__ = ["LiveArray", "jvm_of"]
+__all__ = ["LiveArray", "LiveTexts", "jvm_of"]
 
 
 def jvm_of(spark: SparkSession) -> Any:
@@ -59,6 +59,38 @@ class LiveArray:
             if value != before:  # each is a call to the JVM
                 self._data.setLong(index, value)
         self._values = values
+
+    def column(self) -> Column:
+        """The literal as a column of PySpark."""
+        jcolumn = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(self.literal)
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+
+
+class LiveTexts:
+    """Texts in one array literal, with the guarantees of `LiveArray`."""
+
+    def __init__(self, spark: SparkSession, count: int, first: str = "") -> None:
+        jvm = jvm_of(spark)
+        gateway: Any = spark.sparkContext._gateway
+        content = gateway.new_array(jvm.java.lang.Object, count)
+        self._data = jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(content)
+        self._jvm = jvm
+        self._values: dict[int, str] = {}
+        for place in range(count):
+            self.set(place, first)
+        types = jvm.org.apache.spark.sql.types.DataTypes
+        array_of_text = types.createArrayType(types.StringType, False)
+        literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal
+        self.literal = literal(self._data, array_of_text)
+
+    def set(self, place: int, text: str) -> None:
+        """Change one text; must not be called while a batch that uses it starts stages."""
+        if self._values.get(place) != text:
+            as_utf8 = self._jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text)
+            self._data.update(place, as_utf8)
+            self._values[place] = text
 
     def column(self) -> Column:
         """The literal as a column of PySpark."""

@@ -31,18 +31,24 @@ untouched plan, in which every gate is open, when one of them is missing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
+from headgate.spark.decision import EVERYTHING
 from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
-from headgate.spark.live_array import LiveArray, jvm_of
+from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
+from headgate.spark.policy_gate import GatePolicy
+from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
 from headgate.spark.query_run import SourceGateArray
-from headgate.spark.row_choice import RowChoice
+from headgate.spark.row_choice import AT_RANDOM, RowChoice
 
 __all__ = ["PlanRewrite", "gates_in", "inline_gates_in"]
+
+_ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
 
 
 def gates_in(jplan: Any) -> dict[str, bool]:
@@ -76,19 +82,29 @@ def _gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
 
 
 class PlanRewrite:
-    """One rewriting of one plan. `arrays` and `choices` hold what it found, by gate."""
+    """One rewriting of one plan.
+
+    arrays:   the new live arrays by gate.
+    choices:  which rows the gates drop.
+    policies: of the gates that have one.
+    texts:    the live states of the policies that remember, by gate.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
         companion: Callable[[], DataFrame],
         source_options: Mapping[str, str],
+        policies: Mapping[int, GatePolicy] | None = None,
     ) -> None:
         self.arrays: dict[str, LiveArray] = {}
         self.source_gates: dict[str, SourceGateArray] = {}
+        self.choices: dict[str, RowChoice] = {}
+        self.policies: dict[str, GatePolicy] = {}
+        self.texts: dict[str, LiveTexts] = {}
+        self._policies = policies or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
-        self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -106,27 +122,48 @@ class PlanRewrite:
         if _is_source_gate(metrics):
             self.source_gates[gate] = SourceGateArray()
             return metrics.withNewChildren(self._seq([self._own_source(metrics.child(), gate)]))
-        project = metrics.child()
-        stream = self.of(project.child())
-        if not self._has_companion:
-            self._has_companion = True
-            stream = self._beside_companion(stream)
-        outputs = _items(project.projectList())
-        array = self.arrays.get(gate)
-        if array is None:
-            [kept] = [column for column in outputs if column.name() == KEPT_COLUMN]
-            choice = self.choices[gate] = RowChoice.from_json(str(kept.metadata().json()))
-            # Spark takes two literals of equal content for the same and would keep the old
-            # one; so the new one begins with numbers that no other array has.
-            values = (secrets.randbits(62), *open_values(choice)[1:])
-            array = self.arrays[gate] = LiveArray(self._spark, values)
-        columns = [
-            self._with_array(column, array) if column.name().startswith(COLUMN_PREFIX) else column
-            for column in outputs
-        ]
-        return metrics.withNewChildren(
-            self._seq([self._logical.Project(self._seq(columns), stream)])
-        )
+        return metrics.withNewChildren(self._seq([self._own(metrics.child(), gate)]))
+
+    def _own(self, node: Any, gate: str) -> Any:
+        """The gate's own nodes: down to the projection with the test of the hash."""
+        if node.nodeName() != "Project":
+            return self._with_children(node, lambda child: self._own(child, gate))
+        columns = _items(node.projectList())
+        made = {str(c.name()): c for c in columns if c.getClass().getSimpleName() == "Alias"}
+        if any(name == KEPT_COLUMN or name.startswith(FATE_COLUMN) for name in made):
+            self._find_policy(made, gate)
+            if KEPT_COLUMN in made:
+                text = str(made[KEPT_COLUMN].metadata().json())
+                self.choices[gate] = RowChoice.from_json(text)
+            child = self.of(node.child())
+            if not self._has_companion:
+                self._has_companion = True
+                child = self._beside_companion(child)
+        else:
+            child = self._own(node.child(), gate)
+        own = [self._column(c, gate) if c.name().startswith(COLUMN_PREFIX) else c for c in columns]
+        return self._logical.Project(self._seq(own), child)
+
+    def _find_policy(self, names: Iterable[str], gate: str) -> None:
+        for name in names:
+            number = name.removeprefix(FATE_COLUMN + "_")
+            if number != name and number.isdigit() and int(number) in self._policies:
+                self.policies[gate] = self._policies[int(number)]
+
+    def _column(self, column: Any, gate: str) -> Any:
+        if column.name() != STATE_COLUMN:
+            return self._with_array(column, gate)
+        texts = self.texts.get(gate)
+        if texts is None:
+            count = self.policies[gate].partitions or 1
+            unlike_any_other = secrets.token_hex(16)
+            texts = self.texts[gate] = LiveTexts(self._spark, count, unlike_any_other)
+        # The first row of each partition carries the state of that partition.
+        row_number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_BITS))
+        state = F.when(row_number == 0, F.get(texts.column(), F.spark_partition_id()))
+        resolved: Any = self._spark.range(1).select(state.alias("state"))
+        [named] = _items(resolved._jdf.queryExecution().analyzed().projectList())
+        return column.withNewChildren(self._seq([named.child()]))
 
     def _beside_companion(self, stream: Any) -> Any:
         """The stream in a union with the companion, under the ids that it had."""
@@ -179,11 +216,22 @@ class PlanRewrite:
         frame: Any = self._companion().select(*columns)
         return frame._jdf.queryExecution().analyzed()
 
-    def _with_array(self, expression: Any, array: LiveArray) -> Any:
+    def _with_array(self, expression: Any, gate: str) -> Any:
         if expression.getClass().getSimpleName() == "Literal":
             is_array = expression.dataType().typeName() == "array"
-            return array.literal if is_array else expression
-        return self._with_children(expression, lambda child: self._with_array(child, array))
+            return self._array(gate, expression).literal if is_array else expression
+        return self._with_children(expression, lambda child: self._with_array(child, gate))
+
+    def _array(self, gate: str, before: Any) -> LiveArray:
+        if gate not in self.arrays:
+            # Spark takes two literals of equal content for the same and would keep the old
+            # one; so the new one begins with numbers that no other array has.
+            choice = self.choices.get(gate, AT_RANDOM)
+            rest = (EVERYTHING, *(0,) * (int(before.value().numElements()) - 2))
+            if choice.window is not None:
+                rest = open_values(choice)[1:]
+            self.arrays[gate] = LiveArray(self._spark, (secrets.randbits(62), *rest))
+        return self.arrays[gate]
 
     def _with_children(self, node: Any, change: Callable[[Any], Any]) -> Any:
         old = _items(node.children())

@@ -18,6 +18,8 @@ from headgate.spark.source_offset import SourceOffset, is_source_offset
 __all__ = ["ARRIVAL_QUANTILES", "BatchReport", "GateReport", "parse_progress"]
 
 _METRIC_PREFIX = "headgate:"
+_COUNTS = {"offered", "kept", "arrival_mean", "first_arrival", "last_arrival", "sampled"}
+_COUNTS |= {"arrival_quantiles", "lost", "event_time_max"}
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 """As the gate observes them; 0.05 of the arrivals are older than 95 % of the latencies."""
@@ -32,6 +34,7 @@ class GateReport:
 
     The mean is over kept tuples, first and last over all. `arrival_quantiles` stand for
     `ARRIVAL_QUANTILES`, from `sampled` kept tuples.
+    policy: what else was observed, for the policy of the gate to read.
     """
 
     offered: int
@@ -43,6 +46,7 @@ class GateReport:
     arrival_quantiles: tuple[float, ...] = ()
     lost: int = 0  # gone at the source before they could be offered
     event_time_max_micros: int | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dropped(self) -> int:
@@ -233,6 +237,7 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         int(values.get("lost") or 0),
         values.get("event_time_max"),
+        {name: value for name, value in values.items() if name not in _COUNTS},
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any, Protocol
 
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
+from headgate.spark.policy_run import PolicyRun
+from headgate.spark.policy_state import PolicyStates
 from headgate.spark.progress import BatchReport
 from headgate.spark.row_choice import AT_RANDOM, RowChoice
 from headgate.spark.window_drop import WindowMemory
@@ -95,6 +98,7 @@ class QueryRun:
     choices:      which rows the gates drop; at random where nothing is said.
     windows:      what is known of event times; needed by gates that drop whole windows.
     logged:       the newest decision that is known to stand in the offset log.
+    policies:     of the gates that have one.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class QueryRun:
         timed_gates: frozenset[str] = frozenset(),
         choices: Mapping[str, RowChoice] | None = None,
         windows: WindowWatch | None = None,
+        policies: Mapping[str, PolicyRun] | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
         self.lock = threading.RLock()
@@ -122,6 +127,11 @@ class QueryRun:
         self.looked_at_seconds: float | None = None
         self.asked_batch: int | None = None
         self.answer: Mapping[str, float] = {}
+        self.levels: Mapping[str, int] = {}
+        self.now_micros = 0
+        self.keep_at_least = 0.0
+        self.policies = dict(policies or {})
+        self.states: PolicyStates | None = None
         self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
@@ -173,10 +183,42 @@ class QueryRun:
         if self.windows is not None:
             windows = self.windows.next(start, keep, batch)
             keep = {gate: share for gate, share in keep.items() if gate not in self.windows}
-        same = start.changed_to(keep, older_than=older_than, windows=windows)
-        if same is start or start.version >= self.decision.version:
-            return same
-        return self.decision.changed_to(keep, older_than=older_than, windows=windows)
+        newest = start if start.version >= self.decision.version else self.decision
+        for before in (start, newest):  # `start` itself if that says the same
+            changed = before.changed_to(keep, "", older_than, windows, self.levels, self.now_micros)
+            if changed is before:
+                break
+        return changed
+
+    def choose_levels(self, keep: Mapping[str, float], now_seconds: float) -> None:
+        """What the gates are to do: the shares, and the levels of those with a policy."""
+        answer, levels = dict(keep), {}
+        for gate, policy in self.policies.items():
+            choice = policy.choose(keep.get(gate, 1.0), self.keep_at_least, now_seconds)
+            answer[gate] = choice.share
+            if choice.level:
+                levels[gate] = choice.level
+        self.answer, self.levels = answer, levels
+        wanted = any(self.policies[gate].gate.needs_now for gate in levels)
+        self.now_micros = round(now_seconds * 1e6) if wanted else 0
+
+    def learn(self, report: BatchReport) -> list[str]:
+        """What the policies learn from a batch; what went wrong."""
+        problems = []
+        for gate, policy in self.policies.items():
+            seen = report.gates.get(gate)
+            if seen is None:
+                continue
+            before = dict(policy.states)
+            try:
+                problem = policy.observe(seen)
+                if policy.states != before and self.states is not None:
+                    self.states.write(gate, report.batch, policy.states)
+            except (ValueError, OSError) as error:
+                problem = f"{type(error).__name__}: {error}"
+            if problem:
+                problems.append(f"gate {gate}: {problem}")
+        return problems
 
     def open(self) -> None:
         """Keep everything until the next decision.
@@ -184,8 +226,10 @@ class QueryRun:
         Whole windows go on as the offset log says: opened, they would be cut in two.
         """
         for gate, array in self._arrays.items():
-            whole = self.choices.get(gate, AT_RANDOM).window is not None
-            array.set(self._values(gate, self.logged) if whole else (0, EVERYTHING, 0))
+            if self.choices.get(gate, AT_RANDOM).window is not None:
+                array.set(self._values(gate, self.logged))
+            else:
+                array.set((0, EVERYTHING, 0, 0, 0) if gate in self.policies else (0, EVERYTHING, 0))
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
@@ -206,7 +250,15 @@ class QueryRun:
             return decision.windows.get(gate, WindowMemory(choice.window)).array()
         fixed = bool(choice.key) or gate in self._same_tuples
         salt = 0 if fixed else decision.salt
-        return (salt, decision.threshold(gate), decision.cut_off(gate))
+        policy = self.policies.get(gate)
+        if policy is None:
+            return (salt, decision.threshold(gate), decision.cut_off(gate))
+        level = min(decision.level(gate), len(policy.gate.policy.levels))
+        policy.place_states()
+        now_micros = decision.now_micros
+        if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
+            now_micros = round(time.time() * 1e6)
+        return (salt, decision.threshold(gate), *policy.numbers(level, now_micros))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why

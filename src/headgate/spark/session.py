@@ -11,6 +11,7 @@ an alarm. Mistakes in the call itself raise `UsageError` before anything is star
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -29,6 +30,7 @@ from headgate.coordinator import ClassSettings, CoordinatorSettings, Mode, Query
 from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
+from headgate.reduction import Policy
 from headgate.spark import estimates
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
@@ -36,14 +38,18 @@ from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.classes import checked_priorities, class_settings, class_views
 from headgate.spark.clock import Clock
 from headgate.spark.companion import FORMAT, CompanionSource
+from headgate.spark.digest_book import DigestBook, digest_table
 from headgate.spark.estimates import WEIGHT
-from headgate.spark.gate import add_gate, choose_rows
+from headgate.spark.gate import add_gate, check_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in, inline_gates_in
+from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
+from headgate.spark.policy_run import PolicyRun
+from headgate.spark.policy_state import PolicyStates
 from headgate.spark.query_run import GateArray, QueryHandle, QueryRun
 from headgate.spark.recall import recalled_batches
 from headgate.spark.replay_source import ReplaySource
@@ -97,13 +103,11 @@ class Headgate:
         self._spark = spark
         self._timeout_seconds = timeout_seconds
         self._same_tuples: set[str] = set()
+        self._policies: dict[int, GatePolicy] = {}
         self._book = LedgerBook(self.alarms_raised)
         self._events = EventThread(self.alarms_raised)
-        self._agent = Agent(
-            self.alarms_raised,
-            lambda *batch: self._events.put(partial(self._book.enter, *batch)),
-            CoordinatorSettings(classes=classes),
-        )
+        self._digests = DigestBook(self.alarms_raised)
+        self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
@@ -149,6 +153,8 @@ class Headgate:
         by_key: Sequence[str] | Mapping[str, str] | str | None = None,
         by_window: Sequence[str] | None = None,
         weight: str | None = None,
+        policy: Policy | str | os.PathLike[str] | None = None,
+        ladder: str = "budget",
     ) -> DataFrame:
         """`frame` behind a gate; an ordinary streaming DataFrame.
 
@@ -163,11 +169,26 @@ class Headgate:
         by_window:   (event time column, size[, slide]) as for `functions.window`: whole windows
                      fall. With a slide, the result has a column `window` to group by.
         weight:      name of a column to add: 1 / keep fraction, for `count`, `sum` and `avg`.
+        policy:      a reduction policy, or the file with one: what goes first. What is still
+                     too much goes at random.
+        ladder:      how the level is chosen: "budget" or "turnaround" (the paper's).
         """
         if same_tuples:
             self._same_tuples.add(name)
-        rows = choose_rows(frame, name, identity, by_key, by_window)
-        return add_gate(self._spark, frame, name, arrival, rows, weight)
+        if policy is None:
+            rows = choose_rows(frame, name, identity, by_key, by_window)
+            return add_gate(self._spark, frame, name, arrival, rows, weight)
+        if by_key is not None or by_window is not None or weight is not None:
+            raise UsageError(
+                f"gate {name!r}: a policy goes with identity, not with by_key, by_window or weight"
+            )
+        wanted = read_policy(policy, ladder)
+        names = check_gate(frame, name, arrival, identity)
+        number = len(self._policies)
+        gated, self._policies[number] = add_policy_gate(
+            self._spark, frame, name, arrival, names, wanted, ladder, number
+        )
+        return gated
 
     def start(
         self,
@@ -240,22 +261,29 @@ class Headgate:
     ) -> StreamingQuery:
         key = uuid.uuid4().hex
         ask = self._asking_as(key)
-        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask)
+        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, self._policies)
         own_plan = rewrite.of(plan)
         gates: dict[str, GateArray] = {**rewrite.arrays, **rewrite.source_gates}
         check_keys(rewrite.choices)
         windows = self._watch(name, rewrite.choices, state)
         timed -= {gate for gate, choice in rewrite.choices.items() if choice.window is not None}
         finite = facts.trigger is TriggerKind.FINITE
+        timed -= set(rewrite.policies)
+        policies = {
+            gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
+            for gate, made in rewrite.policies.items()
+        }
         same = frozenset(self._same_tuples)
-        run = QueryRun(key, name, gates, finite, same, timed, rewrite.choices, windows)
+        run = QueryRun(key, name, gates, finite, same, timed, rewrite.choices, windows, policies)
+        self._restore(run, facts, state)
         if state.decision is not None:
             run.logged = state.decision
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
         self._recall(run, facts, state)
         try:
-            query = start_on_plan(self._spark, writer, own_plan, path, table)
+            checked = bool(rewrite.texts)
+            query = start_on_plan(self._spark, writer, own_plan, path, table, checked)
         except BaseException:
             self._agent.remove(run)
             raise
@@ -274,6 +302,30 @@ class Headgate:
             text = f"starts without what it had learnt: {type(error).__name__}: {error}"
             self.alarms_raised.raise_alarm("ledger", run.name, text)
 
+    def _restore(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
+        """Give the policies what they remembered before the batch that comes next."""
+        if not any(policy.gate.remembers for policy in run.policies.values()):
+            return
+        beside = None if facts.checkpoint is None else ledger_directory(facts.checkpoint)
+        if beside is None:
+            directory = Path(tempfile.mkdtemp(prefix="headgate-state-"))
+        else:
+            directory = beside.parent / "policy-state"
+        run.states = PolicyStates(directory)
+        if state.last_batch is None:
+            return
+        following = state.last_batch if state.replays else state.last_batch + 1
+        for gate, policy in run.policies.items():
+            try:
+                policy.restore(run.states.read(gate, following))
+            except (OSError, ValueError) as error:
+                text = f"gate {gate} forgets what it knew: cannot read {directory}: {error}"
+                self.alarms_raised.raise_alarm("policy", run.name, text)
+
+    def _record(self, *batch: Any) -> None:
+        self._events.put(partial(self._book.enter, *batch))
+        self._events.put(partial(self._digests.enter, *batch))
+
     def _begin(
         self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
     ) -> None:
@@ -285,6 +337,7 @@ class Headgate:
         if not state.is_new:
             self._events.drain(2.0)  # rows of an earlier run in this driver
         self._book.open(run, directory, str(query.runId), state.committed)
+        self._digests.open(run, directory.parent / "digests", str(query.runId))
         if run.windows is not None and state.last_batch is not None:
             through = state.last_batch - 1 if state.replays else state.last_batch
             run.windows.begin(through, *self._book.event_times(run, through))
@@ -356,6 +409,7 @@ class Headgate:
             if run.run_id == run_id:
                 self._agent.remove(run)
                 self._book.close(run)
+                self._digests.close(run)
                 if exception is not None:
                     text = f"ended with an error: {exception[:500]}"
                     self.alarms_raised.raise_alarm("query", run.name, text)
@@ -470,6 +524,11 @@ class Headgate:
         self._settle()
         return ledger_table(self._spark, self._book.directories)
 
+    def digests(self) -> DataFrame:
+        """What gates with a policy dropped: a row for each gate, batch and group."""
+        self._settle()
+        return digest_table(self._spark, self._digests.directories)
+
     def alarms(self) -> list[Alarm]:
         """The last 1,000 alarms, oldest first."""
         return self.alarms_raised.all()
@@ -489,6 +548,7 @@ class Headgate:
         finally:
             self._events.close()
             self._book.close_all()
+            self._digests.close_all()
 
     def _settle(self) -> None:
         """Wait for what has been reported so far."""

@@ -19,6 +19,9 @@ from headgate.spark.live_array import jvm_of
 __all__ = ["TriggerKind", "WriterFacts", "plan_of", "read_facts", "start_on_plan"]
 
 
+_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
+
+
 class TriggerKind(StrEnum):
     MICRO_BATCH = "micro-batch"
     FINITE = "finite"  # AvailableNow, Once: reads what is there and ends
@@ -56,20 +59,39 @@ def plan_of(writer: DataStreamWriter) -> Any:
 
 
 def start_on_plan(
-    spark: SparkSession, writer: DataStreamWriter, jplan: Any, path: str | None, table: str | None
+    spark: SparkSession,
+    writer: DataStreamWriter,
+    jplan: Any,
+    path: str | None,
+    table: str | None,
+    checked: bool = False,
 ) -> StreamingQuery:
-    """Start the writer on another plan; afterwards the writer is as it was."""
+    """Start the writer on another plan; afterwards the writer is as it was.
+
+    checked: the plan numbers rows within partitions, which Spark forbids in streams since
+    the numbers change from run to run. A policy's state only asks which row is the first.
+    The plan without that was checked, so Spark's check is off while this query starts
+    (and for queries that other threads start on this session in the same moment).
+    """
     jwrite: Any = writer._jwrite
     datasets = jvm_of(spark).org.apache.spark.sql.classic.Dataset
     session: Any = spark._jsparkSession
     field = jwrite.getClass().getDeclaredField("ds")
     field.setAccessible(True)
     before = field.get(jwrite)
+    usual = spark.conf.get(_CHECK, "true") or "true"
+    if checked and usual == "true":
+        check = jvm_of(spark).org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        check.checkForStreaming(before.queryExecution().analyzed(), _field(jwrite, "outputMode"))
     field.set(jwrite, datasets.ofRows(session, jplan))
     try:
+        if checked:
+            spark.conf.set(_CHECK, "false")
         return writer.toTable(table) if table is not None else writer.start(path)
     finally:
         field.set(jwrite, before)
+        if checked:
+            spark.conf.set(_CHECK, usual)
 
 
 def _field(target: Any, name: str) -> Any:

@@ -84,6 +84,9 @@ class Deduplicate(Filter):
             state = remembered(state, parts.updates(labels, updates))
         return Verdict(parts.scatter(reached[real], len(queue)), judged, ~judged, state)
 
+    def splits_by(self) -> frozenset[str]:
+        return frozenset(name for name in (self.attribute, self.group) if name)
+
     def needs(self) -> Mapping[str, frozenset[Kind]]:
         needed = {name: ANY_SCALAR for name in (self.attribute, self.group) if name}
         time = frozenset({Kind.NUMBER, Kind.TIME})

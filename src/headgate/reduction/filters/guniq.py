@@ -58,6 +58,9 @@ class Guniq(Filter):
         selected[first] = True
         return Verdict(selected, pairs.known, ~pairs.known, state)
 
+    def splits_by(self) -> frozenset[str]:
+        return frozenset(name for name in (self.attribute, self.group) if name)
+
     def needs(self) -> Mapping[str, frozenset[Kind]]:
         return {name: ANY_SCALAR for name in (self.attribute, self.group) if name}
 

@@ -1,0 +1,134 @@
+"""What a policy costs on top of the random gate: milliseconds a batch, on Spark.
+
+Queries that differ only in the gate run in turn, some rounds, in one Spark session: the
+random gate, and gates with a policy of three levels, row-wise (Spark columns) or
+queue-wise (Arrow). All of them shed: each is limited to about the same share of its
+tuples. Medians of Spark's own batch times, the first batches of each round left out.
+The ratios are of rounds that ran one after the other; the spread is the least and the
+most of them. Batches of the random gate and of the policies keep about as many tuples,
+so the work behind the gate is the same.
+
+    python -m benchmarks policy_gate
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from statistics import median
+from typing import Any
+
+__all__ = ["run"]
+
+ROUNDS = 5
+WARM_UP_BATCHES = 8
+BATCHES = 16
+KEEP = 0.5
+
+
+def run(rounds: int = ROUNDS, rows: int = 200_000) -> dict[str, Any]:
+    """`ratio` is the time of a batch with the policy over that with the random gate."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import headgate
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "2g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        with headgate.attach(spark) as hg:
+            return _compare(spark, hg, rows, rounds)
+    finally:
+        spark.stop()
+
+
+def _policies() -> dict[str, Any]:
+    from headgate.reduction import PolicyBuilder, use
+
+    # The random gate keeps half; level 1 of each policy leaves about half as well.
+    row_wise = (
+        PolicyBuilder("row-wise", attribute="reading")
+        .digest("MEAN")
+        .digest("MAX")
+        .level(use("WITHIN", "drop", low=0, high=499))
+        .level(use("INSET", "drop", values=[500, 501, 502]))
+        .level(use("GT", "drop", value=990))
+        .build()
+    )
+    queue_wise = (
+        PolicyBuilder("queue-wise", attribute="reading", group="key")
+        .digest("MEAN")
+        .digest("MAX")
+        .level(use("EVERY", "keep", count=2))
+        .level(use("DELTA", "keep", change=300))
+        .level(use("LATEST_PER_KEY", "keep"))
+        .build()
+    )
+    return {"random": None, "row_wise": row_wise, "queue_wise": queue_wise}
+
+
+def _compare(spark: Any, hg: Any, rows: int, rounds: int) -> dict[str, Any]:
+    policies = _policies()
+    times: dict[str, list[dict[str, float]]] = {name: [] for name in policies}
+    for number in range(rounds + 1):
+        names = list(policies) if number % 2 == 0 else list(reversed(policies))
+        for name in names:
+            measured = _batch_times(spark, hg, rows, name, policies[name], number)
+            if number > 0:  # the first round warms the machine up
+                times[name].append(measured)
+    result: dict[str, Any] = {"rows_per_batch": rows, "rounds": rounds, "keep_fraction": KEEP}
+    for name, found in times.items():
+        result[name] = {key: median(one[key] for one in found) for key in found[0]}
+        if name != "random":
+            pairs = list(zip(found, times["random"], strict=True))
+            ratios = [a["trigger_ms"] / b["trigger_ms"] for a, b in pairs]
+            result[name] |= {
+                "ratio_median": median(ratios),
+                "ratio_least": min(ratios),
+                "ratio_most": max(ratios),
+            }
+    return result
+
+
+def _batch_times(
+    spark: Any, hg: Any, rows: int, name: str, policy: Any, number: int
+) -> dict[str, float]:
+    """Median times of one round of one gate."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+    stream = stream.option("startTimestamp", round(time.time() * 1000))
+    stream = stream.option("advanceMillisPerBatch", 100).option("numPartitions", 2).load()
+    stream = stream.withColumn("reading", F.pmod(F.xxhash64("value"), F.lit(1000)))
+    stream = stream.withColumn("key", F.col("value") % 1000)
+    gated = hg.gate(stream, "readings", arrival="timestamp", identity=["value"], policy=policy)
+    work = gated.withColumn("hash", F.sha2(F.sha2(F.col("value").cast("string"), 256), 256))
+    writer = work.where(F.col("hash") != "").writeStream.format("noop")
+    query_name = f"policy_{name}_{number}"
+    query = hg.start(writer, name=query_name, latency="600s")
+    hg.limit(query_name, "readings", KEEP)
+    while len(query.recentProgress) < WARM_UP_BATCHES + BATCHES:
+        if query.exception() is not None:
+            raise RuntimeError(str(query.exception()))
+        time.sleep(0.1)
+    query.stop()
+    progress = [json.loads(p.json) for p in query.recentProgress][WARM_UP_BATCHES:]
+    counts = [p["observedMetrics"]["headgate:readings"] for p in progress]
+    return {
+        "trigger_ms": median(p["durationMs"]["triggerExecution"] for p in progress),
+        "add_ms": median(p["durationMs"]["addBatch"] for p in progress),
+        "kept_share": sum(c["kept"] for c in counts) / max(1, sum(c["offered"] for c in counts)),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(), indent=2))
