@@ -119,7 +119,7 @@ def test_every_window_that_comes_out_is_the_true_one(
         time.sleep(0.5)
         return False
 
-    wait_for(work_through, 120, "all rows")
+    wait_for(work_through, 180, "all rows")
     for query in queries:
         query.stop()
     assert restarted
