@@ -278,7 +278,7 @@ def test_a_query_outlives_its_broker(hg: Headgate, broker: Broker) -> None:
     """The last test of this file: it ends and restarts the broker of all."""
     broker.create("outage")
     broker.produce("outage", range(300))
-    stream = hg.read("kafka", "orders", options(broker, "outage"))
+    stream = hg.read("kafka", "orders", options(broker, "outage", readTimeout="30s"))
     query = hg.start(stream.writeStream.format("noop"), name="outage", latency=600)
     wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "outage")) == 300)
     broker.stop()
@@ -291,7 +291,12 @@ def test_a_query_outlives_its_broker(hg: Headgate, broker: Broker) -> None:
     finally:
         broker.start()
     broker.produce("outage", range(300, 1000))
-    wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "outage")) >= 1000)
+    wait_for(
+        lambda: (
+            query.exception() is not None
+            or sum(row["offered"] for row in rows_of(hg, "outage")) >= 1000
+        )
+    )
     assert query.exception() is None
     query.stop()
     rows = rows_of(hg, "outage")
