@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -229,3 +230,27 @@ def test_a_missing_topic_and_a_missing_broker_are_said(broker: Broker) -> None:
     nobody = source(broker, "x", kafka__bootstrap__servers="127.0.0.1:1")
     with pytest.raises(InputAwayError, match=r"no broker of 127.0.0.1:1 answered within 1 s"):
         nobody.initialOffset()
+
+
+def test_a_source_outlives_its_broker(broker: Broker) -> None:
+    """The last test of this file: it ends and restarts the broker of all."""
+    broker.create("outage")
+    broker.produce("outage", range(300))
+    gate = source(broker, "outage")
+    start = gate.initialOffset()
+    end = gate.latestOffset(start, None)  # type: ignore[arg-type]
+    assert rows_between(gate, start, end)[1] == {"offered": 300, "lost": 0}
+    broker.stop()
+    try:
+        assert gate.latestOffset(end, None) == end, "nothing new, and no error"  # type: ignore[arg-type]
+    finally:
+        broker.start()
+    broker.produce("outage", range(300, 1000))
+    deadline = time.monotonic() + 60
+    offered = 0
+    while offered < 700 and time.monotonic() < deadline:
+        new = gate.latestOffset(end, None)  # type: ignore[arg-type]
+        offered += rows_between(gate, end, new)[1]["offered"]
+        end = new
+    assert offered == 700
+    gate.stop()
