@@ -84,7 +84,7 @@ def test_gates_of_one_key_follow_the_lowest_with_a_constant_salt() -> None:
     decision = query.ask()
     assert (decision.threshold("left"), decision.threshold("right")) == (250_000, 250_000)
     assert query.arrays["left"].values == query.arrays["right"].values == (0, 250_000, 0)
-    assert query.arrays["any"].values == (decision.salt, 750_000)
+    assert query.arrays["any"].values == (decision.salt, 750_000, 0)
     assert decision.salt != 0
     assert query.run.why[0]["left"] == "limit"
 
@@ -120,7 +120,7 @@ def test_failures_do_not_cut_windows_in_two() -> None:
     query.agent.set_limit(query.run, "any", 0.5)
     query.ask()
     query.finish(100)
-    assert query.arrays["any"].values == (0, EVERYTHING)  # expired
+    assert query.arrays["any"].values == (0, EVERYTHING, 0)  # expired
     assert query.threshold(60) == 500_000
     logged = query.arrays["whole"].values
     query.agent.set_limit(query.run, "whole", 0.0)
