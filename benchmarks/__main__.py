@@ -14,7 +14,7 @@ from benchmarks.measure import write_results, write_section
 
 HERE = Path(__file__).parent
 SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
-SPARK_SECTIONS = ("overhead", "closed_loop", "kills")
+SPARK_SECTIONS = ("overhead", "closed_loop", "source_gate", "policy_gate", "classes", "kills")
 
 
 def main(names: list[str]) -> int:
@@ -38,13 +38,10 @@ def measure(name: str) -> None:
     print(f"measuring {name} ...", file=sys.stderr)
     module = importlib.import_module(f"benchmarks.{name}")
     command = f"python -m benchmarks {name}"
-    if not name.startswith("spark."):
+    if name.startswith("spark."):
+        write_section("spark", name.removeprefix("spark."), command, module.run())
+    else:
         write_results(name, command, module.run())
-        return
-    from benchmarks.spark.environment import spark_and_headgate
-
-    with spark_and_headgate() as (spark, hg):
-        write_section("spark", name.removeprefix("spark."), command, module.run(spark, hg))
 
 
 sys.exit(main(sys.argv[1:]))

@@ -26,7 +26,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import costly, replay, saturated_rate, warmed_up_rate
+from benchmarks.spark.environment import (
+    costly,
+    replay,
+    saturated_rate,
+    spark_and_headgate,
+    warmed_up_rate,
+)
 
 __all__ = ["LOADS", "TARGETS_SECONDS", "measure_cell", "run"]
 
@@ -88,8 +94,13 @@ def joined(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
     return work.writeStream.format("noop").outputMode("append")
 
 
-def run(spark: Any, hg: Any) -> dict[str, Any]:
+def run() -> dict[str, Any]:
     """All cells; see the module."""
+    with spark_and_headgate() as (spark, hg):
+        return _measure_all(spark, hg)
+
+
+def _measure_all(spark: Any, hg: Any) -> dict[str, Any]:
     cells = [
         _told(f"{load:g} times, {target:g} s", measure_cell, spark, hg, load, target)
         for target in TARGETS_SECONDS

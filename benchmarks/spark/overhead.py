@@ -17,7 +17,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import costly, progress_of
+from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
 
 __all__ = ["run"]
 
@@ -26,14 +26,15 @@ WARM_UP_BATCHES = 6
 BATCHES = 12
 
 
-def run(spark: Any, hg: Any, rounds: int = ROUNDS) -> dict[str, Any]:
+def run(rounds: int = ROUNDS) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
-    return {
-        "small": _compare(spark, hg, _hashing(2), 1_000, rounds),
-        "cheap": _compare(spark, hg, _hashing(2), 200_000, rounds),
-        "parsing": _compare(spark, hg, _parsing, 100_000, rounds),
-        "heavy": _compare(spark, hg, _hashing(40), 20_000, rounds),
-    }
+    with spark_and_headgate() as (spark, hg):
+        return {
+            "small": _compare(spark, hg, _hashing(2), 1_000, rounds),
+            "cheap": _compare(spark, hg, _hashing(2), 200_000, rounds),
+            "parsing": _compare(spark, hg, _parsing, 100_000, rounds),
+            "heavy": _compare(spark, hg, _hashing(40), 20_000, rounds),
+        }
 
 
 def _hashing(times: int) -> Callable[[Any], Any]:

@@ -6,8 +6,6 @@ is shared with others the capacity is then given by the slots and not by the nei
 Rows come from Spark's `rate` source through a filter whose share can be changed.
 Capacity is measured first, in the same run; loads are set as shares of it. The queries run
 on while schemes change, so all schemes see the same warm machine; they come in turn.
-
-    python -m benchmarks.spark_classes [tables] [throughput] [agent]
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.agent_load import agent_latency
+from benchmarks.spark.agent_load import agent_latency
 from headgate.coordinator import ClassSettings, SettingsChanged
 from headgate.spark.classes import jain_index
 
@@ -396,7 +394,3 @@ def run(parts: Sequence[str] = ("tables", "throughput", "agent"), **sizes: Any) 
 
 def _say(text: str) -> None:
     print(f"{time.strftime('%X')} {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1:] or ("tables", "throughput", "agent")), indent=2))

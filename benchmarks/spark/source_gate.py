@@ -5,18 +5,16 @@ many offered tuples, taken apart, leave out what every batch costs: the differen
 over the difference in tuples is the cost of a dropped tuple, in nanoseconds of the batch
 (two tasks side by side). Medians of Spark's own `addBatch`; the sides run in turn, some
 rounds, in one Spark session.
-
-    python -m benchmarks.source_gate
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from statistics import median
 from typing import Any
+
+from benchmarks.spark.environment import spark_and_headgate
 
 __all__ = ["run"]
 
@@ -29,30 +27,13 @@ BATCHES = 6
 
 def run(rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> dict[str, Any]:
     """Nanoseconds of a batch for each dropped tuple, by kind of gate; `ratio` is inline/source."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    import headgate
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
     costs: dict[str, list[float]] = {"source": [], "inline": []}
-    try:
-        with headgate.attach(spark, timeout="20s") as hg:
-            for number in range(rounds + 1):
-                for kind in ("source", "inline") if number % 2 else ("inline", "source"):
-                    low, high = (_batch_ms(spark, hg, kind, rows, number) for rows in (few, many))
-                    if number > 0:  # the first round warms the machine up
-                        costs[kind].append((high - low) * 1e6 / (many - few))
-    finally:
-        spark.stop()
+    with spark_and_headgate() as (spark, hg):
+        for number in range(rounds + 1):
+            for kind in ("source", "inline") if number % 2 else ("inline", "source"):
+                low, high = (_batch_ms(spark, hg, kind, rows, number) for rows in (few, many))
+                if number > 0:  # the first round warms the machine up
+                    costs[kind].append((high - low) * 1e6 / (many - few))
     ratios = [b / a for a, b in zip(costs["source"], costs["inline"], strict=True)]
     return {
         "rounds": rounds,
@@ -94,7 +75,3 @@ def _batch_ms(spark: Any, hg: Any, kind: str, rows: int, number: int) -> float:
         ]
     query.stop()
     return float(median(times[WARM_UP_BATCHES:]))
-
-
-if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))

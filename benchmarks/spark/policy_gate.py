@@ -7,18 +7,16 @@ tuples. Medians of Spark's own batch times, the first batches of each round left
 The ratios are of rounds that ran one after the other; the spread is the least and the
 most of them. Batches of the random gate and of the policies keep about as many tuples,
 so the work behind the gate is the same.
-
-    python -m benchmarks policy_gate
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from statistics import median
 from typing import Any
+
+from benchmarks.spark.environment import spark_and_headgate
 
 __all__ = ["run"]
 
@@ -30,25 +28,8 @@ KEEP = 0.5
 
 def run(rounds: int = ROUNDS, rows: int = 200_000) -> dict[str, Any]:
     """`ratio` is the time of a batch with the policy over that with the random gate."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    import headgate
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    try:
-        with headgate.attach(spark) as hg:
-            return _compare(spark, hg, rows, rounds)
-    finally:
-        spark.stop()
+    with spark_and_headgate() as (spark, hg):
+        return _compare(spark, hg, rows, rounds)
 
 
 def _policies() -> dict[str, Any]:
@@ -128,7 +109,3 @@ def _batch_times(
         "add_ms": median(p["durationMs"]["addBatch"] for p in progress),
         "kept_share": sum(c["kept"] for c in counts) / max(1, sum(c["offered"] for c in counts)),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))
