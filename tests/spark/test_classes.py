@@ -38,8 +38,8 @@ def test_turns_by_class_on_one_shared_source(
     stream = classed.gate(replay(rate=100), "rows", arrival="timestamp", identity=["id"])
     light, heavy = slow(stream, 1), slow(stream, 20)
     for name, frame, latency in (
-        ("gold", light, 3.0),
-        ("silver", light, 4.0),
+        ("gold", light, 8.0),
+        ("silver", light, 8.0),
         ("bronze", heavy, 5.0),
     ):
         writer = frame.writeStream.format("noop")
