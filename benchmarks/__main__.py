@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import write_results
 
-SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
+SUPPORT = {"__init__", "__main__", "agent_load", "measure", "glpk_quadtree", "large_network"}
 
 
 def main(names: list[str]) -> int:
