@@ -102,8 +102,18 @@ class Workload:
             for number, kind in enumerate(kinds):
                 name = f"{query_class}_{number}_{kind}"
                 self.names[query_class].append(name)
-                self._start(query_class, kind, name)
+                self._start_one(query_class, kind, name)
+
+    def _start_one(self, query_class: str, kind: str, name: str, tries: int = 5) -> None:
+        for left in range(tries - 1, -1, -1):
+            self._start(query_class, kind, name)
+            try:
                 self._wait_for(name)
+                return
+            except RuntimeError:  # the machine was too busy for a new process
+                if left == 0:
+                    raise
+                self.queries.pop().stop()
 
     def _wait_for(self, name: str, seconds: float = 60.0) -> None:
         """Until the query has asked for its first batch: one start at a time.
