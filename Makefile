@@ -39,7 +39,7 @@ unit: setup java
 	$(BIN)/pytest -n 2 --ignore=tests/spark
 	$(BIN)/pytest tests/spark
 
-demo: setup java ## the shortest way to see Headgate at work
+demo: setup ## a flash crowd on Spark, with Headgate and without it
 	$(BIN)/headgate demo
 
 bench: setup ## measure, and write benchmarks/results/*.json

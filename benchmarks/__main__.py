@@ -1,4 +1,8 @@
-"""Run benchmarks by name, or all of them: `python -m benchmarks [NAME ...]`."""
+"""Run benchmarks by name, or all of them: `python -m benchmarks [NAME ...]`.
+
+A name is a file (`planning`), `spark`, or one section of it (`spark.closed_loop`), which
+replaces that section in results/spark.json and leaves the others.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,41 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.measure import write_results
+from benchmarks.measure import write_results, write_section
 
+HERE = Path(__file__).parent
 SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
+SPARK_SECTIONS = ("overhead", "closed_loop", "kills")
 
 
 def main(names: list[str]) -> int:
-    known = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in SUPPORT)
-    unknown = [name for name in names if name not in known]
+    files = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SUPPORT)
+    sections = [f"spark.{section}" for section in SPARK_SECTIONS]
+    unknown = [name for name in names if name not in (*files, "spark", *sections)]
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        known = ", ".join((*files, "spark", *sections))
+        print(f"no benchmark {', '.join(unknown)}; there are {known}", file=sys.stderr)
         return 2
-    for name in names or known:
-        print(f"measuring {name} ...", file=sys.stderr)
-        results = importlib.import_module(f"benchmarks.{name}").run()
-        write_results(name, f"python -m benchmarks {name}", results)
+    for name in names or [*files, "spark"]:
+        if name == "spark":
+            for section in sections:
+                measure(section)
+        else:
+            measure(name)
     return 0
+
+
+def measure(name: str) -> None:
+    print(f"measuring {name} ...", file=sys.stderr)
+    module = importlib.import_module(f"benchmarks.{name}")
+    command = f"python -m benchmarks {name}"
+    if not name.startswith("spark."):
+        write_results(name, command, module.run())
+        return
+    from benchmarks.spark.environment import spark_and_headgate
+
+    with spark_and_headgate() as (spark, hg):
+        write_section("spark", name.removeprefix("spark."), command, module.run(spark, hg))
 
 
 sys.exit(main(sys.argv[1:]))

@@ -21,7 +21,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Comparison", "Timing", "compare", "percentiles_ms", "time_of", "write_results"]
+__all__ = [
+    "Comparison",
+    "Timing",
+    "compare",
+    "percentiles_ms",
+    "time_of",
+    "write_results",
+    "write_section",
+]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -98,17 +106,31 @@ def percentiles_ms(calls: Sequence[Callable[[], object]]) -> dict[str, float]:
 
 def write_results(name: str, command: str, results: Mapping[str, Any]) -> Path:
     """Write benchmarks/results/NAME.json with the command and the versions that made it."""
-    RESULTS.mkdir(exist_ok=True)
+    made_by = _made_by(command, "numpy", "highspy")
+    return _write(name, {"made_by": made_by, "results": _plain(results)})
+
+
+def write_section(name: str, section: str, command: str, results: Mapping[str, Any]) -> Path:
+    """Replace one section of benchmarks/results/NAME.json; each says what made it."""
     path = RESULTS / f"{name}.json"
-    header = {
+    document = json.loads(path.read_text()) if path.is_file() else {}
+    made_by = _made_by(command, "pyspark")
+    document[section] = {"made_by": made_by, "results": _plain(results)}
+    return _write(name, document)
+
+
+def _made_by(command: str, *packages: str) -> dict[str, Any]:
+    return {
         "command": command,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {_cores()} cores",
-        "headgate": version("headgate"),
-        "numpy": version("numpy"),
-        "highspy": version("highspy"),
+        **{name: version(name) for name in ("headgate", *packages)},
     }
-    document = {"made_by": header, "results": _plain(results)}
+
+
+def _write(name: str, document: Mapping[str, Any]) -> Path:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(document, indent=2) + "\n")
     print(f"wrote {path.relative_to(Path.cwd())}", file=sys.stderr)
     return path

@@ -7,6 +7,7 @@
     ├── PlanningError         a planner cannot give a plan
     │   ├── GuaranteesCollideError     the guaranteed minimums cannot all be met
     │   └── PlanningTimeoutError       the solver reached its time limit
+    ├── DemoError             the demo cannot run on this machine
     └── UsageError            a command or a call was asked for something it does not have
 
 A message says what was wrong, where, and what to do next.
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = [
+    "DemoError",
     "GuaranteesCollideError",
     "HeadgateError",
     "NetworkError",
@@ -105,6 +107,10 @@ class GuaranteesCollideError(PlanningError):
 
 class PlanningTimeoutError(PlanningError):
     """The solver reached its time limit before it had a plan."""
+
+
+class DemoError(HeadgateError):
+    """The demo cannot run on this machine, or Spark failed under it."""
 
 
 class UsageError(HeadgateError):

@@ -33,15 +33,15 @@ def test_an_unknown_command_is_an_error(headgate: Headgate) -> None:
     assert "plan" in result.stderr
 
 
-def test_the_demo_tells_its_story_and_draws_its_picture(headgate: Headgate, tmp_path: Path) -> None:
-    result = headgate("demo", "--seconds", "0", "--out", tmp_path)
+def test_the_simulated_demo_tells_its_story(headgate: Headgate, tmp_path: Path) -> None:
+    result = headgate("demo", "--simulated", "--seconds", "0", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "It does not run Spark yet." in result.stdout
+    assert "It does not run Spark." in result.stdout
     assert "Proven optimal" in result.stdout
     assert imread(tmp_path / "overload.png").std() > 0.05
 
 
-def test_the_demo_shows_growing_trouble() -> None:
+def test_the_simulated_demo_shows_growing_trouble() -> None:
     usual, double, triple = steps_at(shop_network(), (1.0, 2.0, 3.0))
     assert usual.plan_share == 1.0
     assert usual.falls_behind_seconds_per_minute == 0.0

@@ -170,6 +170,18 @@ class TestMicroBatch:
         # D* = 1.95 / 1.95 = 1 s; D = 1 + 0.5 * 0.6 = 1.3 s, less 0.3 s: 1000 tuples
         assert plan_micro_batch(outlook, self.COSTS, 1.95, 0.1) == pytest.approx(1000)
 
+    def test_younger_tuples_let_the_batch_last_longer(self) -> None:
+        outlook = BatchOutlook(2000, age_seconds=0.3, interval_seconds=2 / 3)
+        # D* = 2/3 s, and the tuples are 1/30 s younger than half the interval: 0.7 s, less 0.3 s
+        keep = plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)
+        assert keep == pytest.approx(400)
+        assert outlook.latency_seconds(self.COSTS, keep) == pytest.approx(1.0)
+
+    def test_an_age_that_cannot_be_stretches_by_an_eighth_of_the_interval(self) -> None:
+        outlook = BatchOutlook(2000, age_seconds=0.0, interval_seconds=2 / 3)
+        # 2/3 + 1/12 = 0.75 s, less 0.3 s
+        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.1) == pytest.approx(450)
+
     def test_half_of_the_server(self) -> None:
         outlook = BatchOutlook(2000, 0.2, 0.4, server_share=0.5)
         # D = 0.8 s of wall time are 0.4 s of server time, less 0.3 s: 100 tuples

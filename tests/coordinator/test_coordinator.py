@@ -27,6 +27,8 @@ from headgate.coordinator import (
     TableReceived,
     Tick,
 )
+from headgate.coordinator.query_state import QueryState
+from headgate.errors import UsageError
 from tests.planning.networks import TABLE_1
 
 ALERTS = QuerySettings(("orders",), latency_target_seconds=3.0)
@@ -144,12 +146,14 @@ def test_small_moves_of_the_rates_change_nothing() -> None:
     assert coordinator.handle(RatesObserved(2.0, {"r0": 2.0, "r1": 1.0})) != []
 
 
-def test_two_nodes_exchange_tables_and_shed_at_the_first() -> None:
+@pytest.mark.parametrize(("margin", "share"), [(False, 1.0), (True, 1 / 1.01)])
+def test_two_nodes_exchange_tables_and_shed_at_the_first(margin: bool, share: float) -> None:
     first = Coordinator(
         CoordinatorSettings(
             {"q0": QuerySettings(("r0->o0_0",)), "q1": QuerySettings(("r1->o1_0",))},
             network=TABLE_1,
             node="N0",
+            replan_margin=margin,
         )
     )
     second = Coordinator(CoordinatorSettings(network=TABLE_1, node="N1"))
@@ -159,7 +163,76 @@ def test_two_nodes_exchange_tables_and_shed_at_the_first() -> None:
     for message in messages:
         first.handle(TableReceived(0.1, message))
     decisions = first.handle(RatesObserved(0.2, {"r0": 1.0, "r1": 1.0}))
-    assert keep(decisions) == pytest.approx({"r0->o0_0": 0.2, "r1->o1_0": 0.4})
+    assert keep(decisions) == pytest.approx({"r0->o0_0": 0.2 * share, "r1->o1_0": 0.4 * share})
+
+
+def in_series() -> QuerySettings:
+    """Orders and clicks each have a gate; both pass a third one behind their union."""
+    after = {"both": ("orders", "clicks")}
+    return QuerySettings(("orders", "clicks", "both"), 3.0, after=after)
+
+
+def test_a_tuple_that_passes_two_gates_is_offered_at_the_first_and_kept_at_the_last() -> None:
+    state = QueryState(in_series())
+    counts = {
+        "orders": GateCount(600, 500, 100),
+        "clicks": GateCount(400, 300, 100),
+        "both": GateCount(800, 200, 600),
+    }
+    state.complete(BatchCompleted(3.0, "alerts", 0, 2.0, 2.0, counts))
+    assert state.load == pytest.approx(2.0 / 200 * 0.5 * 1000 / 2.0)  # half of the rate is learnt
+    assert state.output_rate == pytest.approx(200 / 2.0)
+
+
+def test_gates_that_did_not_report_do_not_hide_the_others() -> None:
+    state = QueryState(QuerySettings(("a", "b", "c"), after={"b": ("a",), "c": ("b",)}))
+    counts = {"a": GateCount(100, 50, 50), "c": GateCount(50, 20, 30)}  # not b
+    state.complete(BatchCompleted(1.0, "q", 0, 1.0, 1.0, counts))
+    assert state.output_rate == pytest.approx(20.0)
+    state.complete(BatchCompleted(2.0, "q", 1, 1.0, 1.0, {"a": GateCount(100, 50, 50)}))
+    assert state.output_rate == pytest.approx(50.0)
+
+
+def test_feedback_drops_at_the_first_gates_only() -> None:
+    coordinator = Coordinator(CoordinatorSettings({"alerts": in_series()}))
+    coordinator.handle(BatchStarted(0.0, "alerts", 0, {"orders": 600, "clicks": 400}))
+    all_kept = {
+        "orders": GateCount(600, 600, 0),
+        "clicks": GateCount(400, 400, 0),
+        "both": GateCount(1000, 1000, 0),
+    }
+    coordinator.handle(BatchCompleted(3.0, "alerts", 0, 2.0, 2.0, all_kept, 2.5))
+    waiting = {"orders": 1800, "clicks": 1200, "both": 3000}
+    kept = keep(coordinator.handle(BatchStarted(3.0, "alerts", 1, waiting, 1.0)))
+    alone = overloaded(Coordinator(CoordinatorSettings({"alerts": ALERTS})))[0].keep_fraction
+    assert kept == pytest.approx({"orders": alone, "clicks": alone, "both": 1.0})
+
+
+def test_an_order_of_gates_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="after names x, which is no gate of the query"):
+        QuerySettings(("a",), after={"a": ("x",)})
+    with pytest.raises(UsageError, match="after goes in a circle: a after b after a"):
+        QuerySettings(("a", "b"), after={"a": ("b",), "b": ("a",)})
+
+
+def test_a_query_without_a_target_whose_latency_runs_away_raises_one_alarm() -> None:
+    def alarms(target: float | None, grows: bool) -> list[str]:
+        queries = {"g": QuerySettings(("orders",), target, "gold")}
+        coordinator = Coordinator(CoordinatorSettings(queries, classes=CLASSES))
+        found = []
+        for batch in range(12):
+            latency = 0.5 * batch if grows else 3.0
+            coordinator.handle(BatchStarted(3.0 * batch, "g", batch, {"orders": 100}))
+            done = completed("g", batch, 100, 100, 1.0, latency_mean_seconds=latency)
+            found += [d for d in coordinator.handle(done) if isinstance(d, RaiseAlarm)]
+        assert all(a.kind is AlarmKind.BACKLOG_GROWS and a.subject == "g" for a in found)
+        return [alarm.text for alarm in found]
+
+    [text] = alarms(None, grows=True)
+    assert text.startswith("the latency of 'g' has grown to 2.5 s; class 'gold' aims at 1 s")
+    assert text.endswith("give it a latency target, or bound its batches")
+    assert alarms(None, grows=False) == []
+    assert alarms(3.0, grows=True) == []
 
 
 CLASSES = ClassSettings({"gold": 6.0, "iron": 1.0}, cycle_seconds=1.0, redistribute_every=2)

@@ -269,3 +269,29 @@ def test_a_plan_can_be_pickled_and_printed() -> None:
     plan = ExactPlanner(TABLE_1).plan({})
     assert pickle.loads(pickle.dumps(plan)).score == plan.score
     assert plan.to_dict()["keep_fraction"]["r1->o1_0"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_bound_of_a_plan_is_its_own_whenever_it_is_asked_for(seed: int) -> None:
+    network = random_network(np.random.default_rng(seed))
+    planner = ExactPlanner(network)
+    rates = np.array([3.0 * (s.rate_per_second or 1.0) for s in network.streams])
+    asked_at_once = planner.plan_rates(rates)
+    bound = asked_at_once.objective_bound
+    asked_late = planner.plan_rates(rates)
+    planner.plan_rates(5.0 * rates)  # the solver has other prices now
+    assert asked_late.objective_bound == pytest.approx(bound, rel=1e-9)
+    assert pickle.loads(pickle.dumps(asked_late)).objective_bound == asked_late.objective_bound
+    assert asked_late.gap < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_thinned_flow_is_the_flow_of_thinner_inputs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model = ExactPlanner(random_network(rng)).model
+    rates, keep = rng.exponential(10.0, len(model.inputs)), rng.random(len(model.locations))
+    thinned = model.evaluate(rates, keep).thinned(0.7, model.entering)
+    keep[model.entering] *= 0.7
+    followed = model.evaluate(rates, keep)
+    for name in ("offered", "kept", "loads", "delivered", "score"):
+        assert getattr(thinned, name) == pytest.approx(getattr(followed, name), rel=1e-12)

@@ -68,6 +68,6 @@ def expected_ids(spark: SparkSession, checkpoint: Path, gate: str, batches: set[
         if batch in batches and offset["row"] > start:
             rows = spark.range(start, offset["row"], numPartitions=1)
             rule = passes(["id"], F.lit(decision.salt), F.lit(decision.threshold(gate)))
-            kept.update(rows.where(rule).toPandas()["id"].tolist())
+            kept.update(rows.where(rule).toPandas()["id"].tolist())  # type: ignore[index]
         start = offset["row"]
     return kept

@@ -23,7 +23,7 @@ FRESH = GateDecision().offset()
 
 class Array:
     def __init__(self) -> None:
-        self.values: tuple[int, ...] = (0, EVERYTHING)
+        self.values: tuple[int, ...] = (0, EVERYTHING, 0)
 
     def set(self, values: tuple[int, ...]) -> None:
         self.values = values
@@ -95,7 +95,7 @@ def overload(query: Query) -> GateDecision:
 def test_overload_is_shed_and_the_arrays_say_what_the_log_says(query: Query) -> None:
     decision = overload(query)
     assert decision.sheds
-    assert query.array.values == (decision.salt, decision.threshold("orders"))
+    assert query.array.values == (decision.salt, decision.threshold("orders"), 0)
     assert [report.batch for report in query.recorded] == [0, 1, 2]
     assert query.run.why[3]["orders"] == "feedback"
 
@@ -133,7 +133,7 @@ def test_a_decision_expires_with_its_batch(query: Query) -> None:
     query.finish(9000, 9.0)
     assert query.progress is not None
     query.agent.observe(query.progress)
-    assert query.array.values == (0, EVERYTHING)
+    assert query.array.values == (0, EVERYTHING, 0)
 
 
 def test_late_progress_does_not_open_the_batch_that_runs(query: Query) -> None:
@@ -148,7 +148,7 @@ def test_an_asker_that_has_gone_changes_nothing_but_opens(query: Query) -> None:
     query.finish(9000, 9.0)
     with pytest.raises(TooLateError):
         query.ask(seconds=-1.0)
-    assert query.array.values == (0, EVERYTHING)
+    assert query.array.values == (0, EVERYTHING, 0)
     assert any(alarm.kind == "agent" for alarm in query.alarms.all())
 
 
@@ -202,7 +202,7 @@ def test_a_limit_by_hand_holds_and_is_lifted(query: Query) -> None:
 def test_a_replayed_batch_gets_the_logged_decision(query: Query) -> None:
     logged = GateDecision().changed_to({"orders": 0.125})
     query.agent.replay("key", logged.offset())
-    assert query.array.values == (logged.salt, 125_000)
+    assert query.array.values == (logged.salt, 125_000, 0)
 
 
 def test_before_spark_hands_over_the_query_everything_is_kept(query: Query) -> None:
@@ -252,7 +252,7 @@ def test_without_an_agent_the_companion_keeps_everything(query: Query, server: A
     address = server.address_file.read_text()
     server.close()
     server.address_file.write_text(address)
-    assert query.array.values == (0, EVERYTHING)
+    assert query.array.values == (0, EVERYTHING, 0)
     opened = reader.latestOffset(shed, None)  # type: ignore[arg-type]
     assert (opened["keep"], opened["note"]) == ({}, UNREACHABLE)
     assert reader.latestOffset(opened, None) == opened  # type: ignore[arg-type]
@@ -265,7 +265,7 @@ def test_a_replay_is_told_before_the_first_question(query: Query, server: AgentS
     logged = GateDecision().changed_to({"orders": 0.125})
     reader = reader_of(server)
     reader.partitions(FRESH, logged.offset())
-    assert query.array.values == (logged.salt, 125_000)
+    assert query.array.values == (logged.salt, 125_000, 0)
     reader.stop()
 
 
@@ -286,4 +286,4 @@ def test_strangers_are_shown_out(
     with socket.create_connection((address["host"], address["port"]), 2.0) as connection:
         write_message(connection, message)
         assert read_message(connection) is None
-    assert query.array.values == (0, EVERYTHING)
+    assert query.array.values == (0, EVERYTHING, 0)

@@ -43,7 +43,7 @@ def test_a_batch_is_read_from_progress() -> None:
     assert report.end_seconds == START + 2.0
     assert report.latency_mean_seconds() == pytest.approx(3.0)
     assert report.latency_percentiles_seconds()[95.0] == pytest.approx(3.9)
-    event = report.event("alerts", None)
+    event = report.event("alerts", report.arrival_rates(None), True)
     assert event.counts["orders"].dropped == 50
     assert event.arrival_rate_per_second == pytest.approx(50.0)
 
@@ -52,7 +52,7 @@ def test_a_batch_without_rows_has_no_latency() -> None:
     report = parse_progress(progress(offered=0, kept=0, arrival_mean=None))
     assert report.latency_mean_seconds() is None
     assert report.latency_percentiles_seconds() == {}
-    assert report.event("alerts", None).arrival_rate_per_second == 0.0
+    assert sum(report.arrival_rates(None).values()) == 0.0
 
 
 def test_the_rate_counts_the_time_in_which_tuples_came() -> None:
@@ -68,3 +68,25 @@ def test_the_rate_counts_the_time_in_which_tuples_came() -> None:
 def test_what_is_no_progress_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="progress"):
         parse_progress(text)
+
+
+def test_percentiles_follow_the_sampled_arrivals_when_there_are_enough() -> None:
+    quantiles = [START - t for t in (10.0, 9.0, 8.0, 2.0, 1.5, 1.0, 0.5, 0.0)]
+    seen = {"offered": 2000, "kept": 1000, "arrival_mean": START - 1.5}
+    seen |= {"first_arrival": START - 10.0, "last_arrival": START}
+    report = parse_progress(progress(**seen, sampled=60, arrival_quantiles=quantiles))
+    percentiles = report.latency_percentiles_seconds(97.0)
+    assert percentiles[95.0] == pytest.approx(2.0 + 8.0)
+    assert percentiles[50.0] == pytest.approx(2.0 + 1.0)
+    assert percentiles[97.0] == pytest.approx(2.0 + 8.5)
+    few = parse_progress(progress(**seen, sampled=5, arrival_quantiles=quantiles))
+    assert few.latency_percentiles_seconds()[95.0] == pytest.approx(2.0 + 9.5)
+
+
+def test_percentiles_of_several_gates_count_each_by_what_it_kept() -> None:
+    fresh = GateReport(300, 300, START - 0.5, START - 1.0, START)
+    old = GateReport(100, 100, START - 9.5, START - 10.0, START - 9.0)
+    report = BatchReport("q", "r", 2, START, 0.0, None, {"a": fresh, "b": old})
+    percentiles = report.latency_percentiles_seconds(75.0)
+    assert percentiles[90.0] == pytest.approx(9.0 + 0.6)
+    assert percentiles[50.0] == pytest.approx(2.0 / 3.0)

@@ -1,81 +1,139 @@
-"""`headgate demo`: the shortest way to see what Headgate decides."""
+"""`headgate demo`: a flash crowd on Spark, with Headgate and without it, then a report."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.text import Text
 
-from headgate.cli.demo_picture import draw_demo
-from headgate.cli.demo_steps import Step, shop_network, steps_at
-from headgate.cli.demo_view import comparison_table, introduction, keep_table, live_view
-from headgate.cli.plan_tables import locations_table, spaced, verdict
-from headgate.cli.terminal import output
-from headgate.network import Network
-from headgate.reproduce.figures import new_figure, require_matplotlib, save_png
+from headgate.cli.demo_live import LinesWatcher, LiveWatcher
+from headgate.cli.demo_simulated import simulated_demo
+from headgate.cli.terminal import errors, output, print_json
+from headgate.demo.environment import check_machine, machine, start_spark
+from headgate.demo.findings import find, headline, ledger_sentence
+from headgate.demo.page import NEXT_STEPS
+from headgate.demo.recording import Recording
+from headgate.demo.report import Files, content, save
+from headgate.demo.scenario import FULL, QUICK, Settings
+from headgate.errors import DemoError, UsageError
+from headgate.network.quantities import DURATION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["demo"]
 
-SHOWN_SCALES = (1.0, 2.0, 3.0)
-PICTURE_SCALES = np.linspace(1.0, 3.0, 81)
-FRAMES_PER_SECOND = 15
+_SIMULATED_SECONDS = 8.0
+_INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 
 def demo(
     seconds: Annotated[
-        float, typer.Option(min=0.0, max=60.0, help="How long the live part takes.")
-    ] = 8.0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the picture goes.")] = Path(
+        float | None,
+        typer.Option(min=0.0, max=3600.0, help="How long each of the two runs takes.  [40]"),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The latency that Headgate is asked to hold.  [3s]")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path(
         "out/demo"
     ),
+    quick: Annotated[bool, typer.Option("--quick", help="Half a minute, rough numbers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="No Spark: a plan on a model of a shop.")
+    ] = False,
 ) -> None:
-    """Show what is dropped, where and for whom, while the load of a shop triples.
+    """Run a flash crowd on Spark, with Headgate and without it, and compare.
 
-    Plans on a model of the network; it does not run Spark yet.
+    Measures how much this machine can do, lets three times as much arrive, and writes
+    report.html, report.json and latency.svg. About two minutes; needs Java 17 or 21.
     """
-    require_matplotlib()
-    console, network = output(), shop_network()
-    counts = len(network.streams), len(network.nodes), len(network.queries)
-    console.print(introduction(network.name, *counts))
-    if console.is_terminal and seconds > 0.0:
-        _play(console, network, seconds)
-    steps = list(steps_at(network, SHOWN_SCALES))
-    console.print(Text(), _story(steps), sep="\n")
-    picture = out / "overload.png"
-    figure = new_figure(9.0, 5.6)
-    draw_demo(figure, list(steps_at(network, PICTURE_SCALES.tolist())))
-    save_png(figure, picture, dots_per_inch=100)
-    console.print(_farewell(picture))
+    if simulated:
+        if as_json or quick or target is not None:
+            raise UsageError("--simulated goes with --seconds and --out only")
+        simulated_demo(_SIMULATED_SECONDS if seconds is None else seconds, out)
+        return
+    settings = _settings(seconds, target, quick)
+    check_machine()
+    console = errors() if as_json else output()
+    recording = Recording(settings, machine())
+    try:
+        _run(recording, console, out / "spark.log")
+    except KeyboardInterrupt:
+        recording.stopped_early = True
+    _tell(recording, console, out, as_json)
 
 
-def _play(console: Console, network: Network, seconds: float) -> None:
-    """The load grows before your eyes; each frame is a new plan."""
-    frames = max(2, round(seconds * FRAMES_PER_SECOND))
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        for step in steps_at(network, np.linspace(1.0, 3.0, frames).tolist()):
-            live.update(live_view(step), refresh=True)
-            time.sleep(1.0 / FRAMES_PER_SECOND)
+def _settings(seconds: float | None, target: str | None, quick: bool) -> Settings:
+    chosen = QUICK if quick else FULL
+    if target is not None:
+        try:
+            chosen = replace(
+                chosen,
+                target_seconds=DURATION.parse(target),
+                run_seconds=chosen.run_seconds if seconds is None else seconds,
+            )
+        except ValueError as error:
+            raise UsageError(f"--target: {error}") from None
+    elif seconds is not None:
+        chosen = replace(chosen, run_seconds=seconds)
+    return chosen
 
 
-def _story(steps: Sequence[Step]) -> Group:
-    last = steps[-1]
-    where = locations_table(last.plan)
-    where.title = f"Where the plan drops at {last.scale:g}x load"
-    return spaced([comparison_table(steps), keep_table(steps), where, verdict(last.plan), Text()])
+def _run(recording: Recording, console: Console, log: Path) -> None:
+    """Spark is stopped at the end, however the end comes."""
+    with tempfile.TemporaryDirectory(prefix="headgate-demo-", ignore_cleanup_errors=True) as name:
+        console.print("Starting Spark ...")
+        spark = start_spark(Path(name), log)
+        try:
+            spark.sparkContext.setLogLevel("ERROR")
+            _watch(spark, recording, console, Path(name))
+        except DemoError as error:
+            raise DemoError(f"{error}; Spark's own messages are in {log}") from error
+        finally:
+            spark.stop()
 
 
-def _farewell(picture: Path) -> Text:
+def _watch(spark: SparkSession, recording: Recording, console: Console, directory: Path) -> None:
+    from headgate.demo.run import run_demo  # imports pyspark
+    from headgate.spark import attach
+
+    watcher = LiveWatcher(console) if console.is_terminal else LinesWatcher(console)
+    with attach(spark) as hg, watcher:
+        run_demo(spark, hg, recording, watcher, directory)
+
+
+def _tell(recording: Recording, console: Console, out: Path, as_json: bool) -> None:
+    if not any(run.batches for run in recording.runs.values()):
+        errors().print("Stopped before the crowd came. Nothing was written but Spark's log.")
+        raise typer.Exit(_INTERRUPTED)
+    files = save(recording, out)
+    if as_json:
+        print_json(content(recording))
+    else:
+        console.print(Text(), _farewell(recording, files), sep="\n", soft_wrap=True)
+    if recording.stopped_early:
+        errors().print("Stopped early: the report holds what was measured until then.")
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _farewell(recording: Recording, files: Files) -> Text:
+    findings = find(recording)
     return Text.assemble(
-        ("Picture: ", "bold"),
-        f"{picture}\n",
-        ("Next:    ", "bold"),
-        "headgate plan examples/shop.yaml --scale 3 --objective fairness\n",
-        "         headgate plan examples/table1.yaml --map map.png",
+        (headline(recording, findings), "bold"),
+        "\n",
+        ("Ledger: ", "bold"),
+        ledger_sentence(recording, findings),
+        "\n",
+        ("Report: ", "bold"),
+        f"{files.page} (for programs: {files.content})\n\n",
+        ("In your own program:\n", "bold"),
+        NEXT_STEPS,
+        "\n",
     )

@@ -25,7 +25,7 @@ def introduction(network_name: str, streams: int, nodes: int, queries: int) -> P
         (f"{network_name}: {streams} streams, {nodes} nodes, {queries} queries. ", "bold"),
         "At the usual load everything fits. Then it is Monday morning and the load grows ",
         "to three times the usual. Something has to go: what, where, and whose?\n\n",
-        ("This demo plans on a model of the network. It does not run Spark yet.", "yellow"),
+        ("Simulated: this plans on a model of the network. It does not run Spark.", "yellow"),
     )
     return Panel(text, title="Headgate", title_align="left", border_style="blue", padding=(0, 1))
 

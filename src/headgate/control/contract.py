@@ -101,6 +101,8 @@ class PeriodMeasurement:
     @property
     def is_usable(self) -> bool:
         """True when every number can be true, and kept is not above offered."""
+        waiting, processed = self.waiting_tuples, self.processed_tuples
+        rate, age = self.arrival_rate_per_second, self.waiting_age_seconds
         return (
             0 <= self.kept_tuples <= self.offered_tuples <= _LARGEST
             and 0.0 <= self.duration_seconds <= _LARGEST
@@ -108,10 +110,10 @@ class PeriodMeasurement:
             and 0.0 <= self.scheduling_delay_seconds <= _LARGEST
             and 0.0 < self.server_share <= 1.0
             and math.isfinite(self.time_seconds)
-            and _is_absent_or_usable(self.waiting_tuples)
-            and _is_absent_or_usable(self.processed_tuples)
-            and _is_absent_or_usable(self.arrival_rate_per_second)
-            and _is_absent_or_usable(self.waiting_age_seconds)
+            and (waiting is None or 0 <= waiting <= _LARGEST)
+            and (processed is None or 0 <= processed <= _LARGEST)
+            and (rate is None or 0.0 <= rate <= _LARGEST)
+            and (age is None or 0.0 <= age <= _LARGEST)
         )
 
     def cleaned(self) -> PeriodMeasurement:
@@ -153,10 +155,6 @@ class PeriodMeasurement:
 
 def _at_least_zero(value: float | None) -> float | None:
     return value if value is not None and 0.0 <= value <= _LARGEST else None
-
-
-def _is_absent_or_usable(value: float | None) -> bool:
-    return value is None or 0.0 <= value <= _LARGEST
 
 
 def _count(value: int | None) -> int | None:

@@ -25,8 +25,10 @@ the measurement is a number in range. The server is not left idle: shedding aims
 the target, never below it.
 Non-guarantees: the target during the first batches of a sudden change (what has
 already waited cannot be made younger); a target below what looking alone costs
-(`Alarm.TARGET_UNREACHABLE`; then a little is kept all the same, see `least_slack`).
-Cost: about 25 microseconds a decision. Memory: constant.
+(`Alarm.TARGET_UNREACHABLE`). There dropping buys little, so it drops less: a batch that is
+late by a fifth even when it drops everything gets a fifth of its length for processing,
+at most half. If looking alone is more than the machine can do, `least_slack` is kept.
+Cost: about 15 microseconds a decision. Memory: constant.
 
 Paper: the cost model is equation 1 of the 2012 paper; the control law is our own.
 """
@@ -36,6 +38,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from headgate.control.contract import Alarm, KeepDecision, PeriodMeasurement, Reason
 from headgate.control.cost_estimate import CostEstimator, CostSettings, TupleCosts
@@ -53,6 +56,8 @@ _RATE_MEMORY = 0.5
 _LARGEST_ERROR = 0.25
 _LARGEST_BIAS = 0.5
 _BIAS_FADE = 0.9
+_MOST_WORTH = 0.5
+"""Out of reach: the most time for processing, as a share of a batch that drops everything."""
 _LONGEST_INTERVAL = 10.0
 """A batch counts as at most this many times its predicted length (a clock may have jumped)."""
 
@@ -130,8 +135,7 @@ class ModelBasedSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     keep_tuples: float
     predicted_seconds: float
     reachable: bool
@@ -155,6 +159,7 @@ class ModelBasedController:
         self._rate_per_second: float | None = None
         self._promised_seconds: float | None = None  # what the model said of the next results
         self._shedding_seconds = 0.0
+        self._is_buffer = settings.service is ServiceKind.INPUT_BUFFER
 
     @property
     def costs(self) -> TupleCosts | None:
@@ -194,7 +199,9 @@ class ModelBasedController:
             if limit is None:
                 return KeepDecision.everything(expected, Reason.COLD_START)
             return KeepDecision.at_most(limit, expected, Reason.COLD_START)
-        plan = self._plan(measurement, costs, expected)
+        target = self.settings.latency_target_seconds - self.bias_seconds
+        plan_it = self._plan_buffer if self._is_buffer else self._plan_batch
+        plan = plan_it(measurement, costs, expected, target)
         alarms = () if plan.reachable else (Alarm.TARGET_UNREACHABLE,)
         reason = Reason.HELD_TO_TARGET if plan.reachable else Reason.BEST_EFFORT
         decision = KeepDecision.at_most(
@@ -204,28 +211,30 @@ class ModelBasedController:
         self._promise(plan.predicted_seconds)
         return decision
 
-    def _plan(self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int) -> _Plan:
-        target = self.settings.latency_target_seconds - self.bias_seconds
-        if self.settings.service is ServiceKind.INPUT_BUFFER:
-            return self._plan_buffer(measurement, costs, expected, target)
-        return self._plan_batch(measurement, costs, expected, target)
-
     def _plan_batch(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
     ) -> _Plan:
         settings, share = self.settings, measurement.server_share
+        quantile = settings.quantile
         worked = costs.busy_seconds(measurement.offered_tuples, measurement.work_tuples) / share
         length = min(measurement.duration_seconds, _LONGEST_INTERVAL * worked)
         interval = max(length, settings.period_seconds)
         age = measurement.waiting_age_seconds
-        age_at_quantile = settings.quantile * (interval if age is None else 2.0 * age)
-        outlook = BatchOutlook(expected, age_at_quantile, interval, settings.quantile, share)
+        age_at_quantile = quantile * (interval if age is None else 2.0 * age)
+        outlook = BatchOutlook(expected, age_at_quantile, interval, quantile, share)
         keep = plan_micro_batch(outlook, costs, target, settings.least_slack)
-        smallest = smallest_micro_batch_latency_seconds(
-            costs, self._rate_per_second or 0.0, settings.period_seconds, settings.quantile, share
-        )
         predicted = outlook.latency_seconds(costs, keep)
-        return _Plan(keep, predicted, keep >= expected or smallest < target)
+        if keep >= expected:
+            return _Plan(keep, predicted, True)
+        smallest = smallest_micro_batch_latency_seconds(
+            costs, self._rate_per_second or 0.0, settings.period_seconds, quantile, share
+        )
+        if not target < smallest < math.inf:
+            return _Plan(keep, predicted, smallest < target)
+        worth = min(smallest / target - 1.0, _MOST_WORTH) * smallest / (1.0 + quantile)
+        least = max(worth * share / max(costs.processing_seconds, 1e-12), keep)
+        keep = min(least, float(expected))
+        return _Plan(keep, outlook.latency_seconds(costs, keep), False)
 
     def _plan_buffer(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
@@ -261,7 +270,7 @@ class ModelBasedController:
         tuple spends in it, so there the promise is smoothed over half the target.
         """
         last = self._promised_seconds
-        if last is None or self.settings.service is ServiceKind.MICRO_BATCH:
+        if last is None or not self._is_buffer:
             self._promised_seconds = predicted_seconds
             return
         step = 2.0 * self.settings.period_seconds / self.settings.latency_target_seconds
@@ -272,7 +281,7 @@ class ModelBasedController:
         if rate is None:
             if measurement.waiting_tuples is None or measurement.duration_seconds <= 0:
                 return
-            if self.settings.service is ServiceKind.INPUT_BUFFER:
+            if self._is_buffer:
                 return  # the backlog says nothing of the rate
             rate = measurement.waiting_tuples / measurement.duration_seconds
         last = self._rate_per_second
@@ -282,19 +291,25 @@ class ModelBasedController:
             self._rate_per_second = last + (1.0 - _RATE_MEMORY) * (rate - last)
 
     def _learn_bias(self, measurement: PeriodMeasurement) -> None:
-        settings = self.settings
-        target = settings.latency_target_seconds
-        measured = measurement.latency_seconds(settings.percentile)
         promised = self._promised_seconds
-        if measured is None or promised is None or self.state is not ControlState.SHEDDING:
+        if promised is None or self.state is not ControlState.SHEDDING:
             return
-        gain = settings.integral_gain
-        if settings.service is ServiceKind.INPUT_BUFFER:
+        settings = self.settings
+        measured = measurement.latency_seconds(settings.percentile)
+        if measured is None:
+            return
+        target, gain = settings.latency_target_seconds, settings.integral_gain
+        if self._is_buffer:
             if self._shedding_seconds <= target:
                 return  # what comes out now went in before the shedding began
             gain *= min(1.0, 2.0 * settings.period_seconds / target)
         error = measured - promised - self.bias_seconds
-        limit = _LARGEST_ERROR * target
-        moved = self.bias_seconds + gain * min(max(error, -limit), limit)
-        limit = _LARGEST_BIAS * target
-        self.bias_seconds = min(max(moved, -limit), limit)
+        moved = self.bias_seconds + gain * _within(error, _LARGEST_ERROR * target)
+        self.bias_seconds = _within(moved, _LARGEST_BIAS * target)
+
+
+def _within(value: float, limit: float) -> float:
+    """`value`, but not further from 0 than `limit`."""
+    if value > limit:
+        return limit
+    return value if value > -limit else -limit

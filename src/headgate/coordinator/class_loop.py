@@ -93,12 +93,16 @@ class ClassLoop:
             return None
         return self._redistribute(every)
 
+    def delay_target_seconds(self, name: str) -> float:
+        """The worst response time that the class should have; a second where none is given."""
+        return self.settings.delay_targets_seconds.get(name, _DELAY_SECONDS)
+
     def _is_late(self, name: str, response_seconds: float | None) -> bool:
         """A class with a queue has nothing to lend and something to catch up, whatever the
         estimate of its headroom says: equation 2 leaves that estimate too high when a class
         lived on quota that others did not use and now do, and ALoMa lowers it only when the
         response is past its target."""
-        target = self.settings.delay_targets_seconds.get(name, _DELAY_SECONDS)
+        target = self.delay_target_seconds(name)
         return response_seconds is not None and response_seconds > self.settings.late_above * target
 
     def _redistribute(self, cycles: int) -> dict[str, float] | None:
@@ -132,7 +136,7 @@ class ClassLoop:
         headroom = settings.initial_headroom * self.original[name]
         return HeadroomMonitor(
             HeadroomSettings(
-                delay_target_seconds=settings.delay_targets_seconds.get(name, _DELAY_SECONDS),
+                delay_target_seconds=self.delay_target_seconds(name),
                 cycle_seconds=settings.cycle_seconds,
                 initial_headroom=headroom,
                 least_headroom=min(0.001, headroom),

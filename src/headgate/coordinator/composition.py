@@ -29,13 +29,12 @@ def composed_keep(
     (0.5, 'feedback')
     """
     wanted, bound = 1.0, Bound.NOTHING
-    for value, name in (
-        (plan, Bound.PLAN),
-        (class_limit, Bound.CLASS),
-        (feedback, Bound.FEEDBACK),
-    ):
-        if value is not None and value < wanted:
-            wanted, bound = max(0.0, value), name
+    if plan is not None and plan < wanted:
+        wanted, bound = max(0.0, plan), Bound.PLAN
+    if class_limit is not None and class_limit < wanted:
+        wanted, bound = max(0.0, class_limit), Bound.CLASS
+    if feedback is not None and feedback < wanted:
+        wanted, bound = max(0.0, feedback), Bound.FEEDBACK
     if wanted < keep_at_least:
         wanted, bound = keep_at_least, Bound.GUARANTEE
     keep = wanted

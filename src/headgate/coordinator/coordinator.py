@@ -116,29 +116,22 @@ class Coordinator:
         """One keep fraction for each gate of the query, composed of all loops."""
         answer = state.ask(event)
         settings = state.settings
-        plan = {} if self._plan is None else self._plan.keep_fraction
-        fed_back = None if answer is None else self._feedback(state, event, answer, plan)
+        plan = None if self._plan is None else self._plan.keep_fraction
+        fed_back = None if answer is None else self._feedback(state, event, answer, plan or {})
         limit = self._class_limit(settings)
         note = "" if answer is None else answer.reason.value
+        least, older = settings.keep_at_least, settings.drop_older_seconds
         decisions: list[Decision] = []
         for gate in settings.gates:
-            why, keep = composed_keep(
-                plan.get(gate),
-                None if fed_back is None else fed_back[gate],
-                limit,
-                settings.keep_at_least,
-                self.mode,
-                note,
-            )
-            decisions.append(
-                SetKeepFraction(
-                    event.query, event.batch, gate, keep, why, settings.drop_older_seconds
-                )
-            )
+            planned = None if plan is None else plan.get(gate)
+            wanted = None if fed_back is None else fed_back[gate]
+            why, keep = composed_keep(planned, wanted, limit, least, self.mode, note)
+            decisions.append(SetKeepFraction(event.query, event.batch, gate, keep, why, older))
         state.remember(event.batch, decisions)
-        alarms = () if answer is None else answer.alarms
+        if answer is None or not answer.alarms:
+            return decisions
         return decisions + [
-            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in alarms
+            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in answer.alarms
         ]
 
     def _feedback(
@@ -148,14 +141,20 @@ class Coordinator:
         answer: KeepDecision,
         plan: Mapping[str, float],
     ) -> Mapping[str, float]:
-        """The controller's one fraction for the query, laid over its gates as the plan does."""
+        """The controller's one fraction for the query, laid over its gates as the plan does.
+
+        Of gates in series the first one drops: that saves the most, and a tuple is not
+        thinned twice for the same reason.
+        """
         gates = state.settings.gates
         if not answer.sheds:
             return dict.fromkeys(gates, 1.0)
         if len(gates) == 1:
             return {gates[0]: answer.keep_fraction}
-        planned = {gate: plan.get(gate, 1.0) for gate in gates}
-        return scaled_to(answer.keep_fraction, planned, event.waiting)
+        first = set(state.first_gates(gates))
+        planned = {gate: plan.get(gate, 1.0) for gate in gates if gate in first}
+        laid = scaled_to(answer.keep_fraction, planned, event.waiting)
+        return dict.fromkeys(gates, 1.0) | laid
 
     def _class_limit(self, settings: QuerySettings) -> float | None:
         if self._classes is None or settings.query_class is None:
@@ -167,26 +166,25 @@ class Coordinator:
         if state is None:
             return [_unknown(event.query)]
         decisions: list[Decision] = []
-        fractions = state.fractions(event.batch)
+        now, query, batch = event.time_seconds, event.query, event.batch
+        query_class = state.settings.query_class
         for gate, count in event.counts.items():
-            row = LedgerRow(
-                event.time_seconds,
-                event.query,
-                state.settings.query_class,
-                event.batch,
-                gate,
-                count.offered,
-                count.kept,
-                count.dropped,
-                fractions.get(gate),
-            )
+            offered, kept, dropped = count.offered, count.kept, count.dropped
+            keep = state.fraction(batch, gate)
+            row = LedgerRow(now, query, query_class, batch, gate, offered, kept, dropped, keep)
             wrong = self.ledger.enter(row)
             if wrong is not None:
-                decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{event.query}/{gate}", wrong))
+                decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{query}/{gate}", wrong))
         state.complete(event)
-        if self._classes is not None and self._running == event.query:
+        if self._classes is None:
+            return decisions
+        if query_class is not None:
+            target = self._classes.delay_target_seconds(query_class)
+            response = state.growing_response_seconds(target)
+            if response is not None:
+                decisions.append(_backlog_grows(query, response, query_class, target))
+        if self._running == query:
             self._running = None
-            query_class = state.settings.query_class
             if query_class is not None:
                 self._classes.used(query_class, event.busy_seconds)
                 waiting = self._waiting_by_class()
@@ -329,6 +327,15 @@ def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
 def _unknown(query: str) -> RaiseAlarm:
     text = f"no query {query!r} is known; register it with SettingsChanged first"
     return RaiseAlarm(AlarmKind.UNKNOWN_QUERY, query, text)
+
+
+def _backlog_grows(query: str, response: float, query_class: str, target: float) -> RaiseAlarm:
+    text = (
+        f"the latency of {query!r} has grown to {response:.3g} s; class {query_class!r} aims at "
+        f"{target:g} s, but a query whose batches have no bound tells too late what it takes: "
+        "give it a latency target, or bound its batches"
+    )
+    return RaiseAlarm(AlarmKind.BACKLOG_GROWS, query, text)
 
 
 def _not_planning(sender: str) -> RaiseAlarm:

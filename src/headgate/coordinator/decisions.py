@@ -89,6 +89,7 @@ class SendTable:
 class AlarmKind(StrEnum):
     """What a person should know."""
 
+    BACKLOG_GROWS = "backlog grows"
     CONTROLLER = "controller"
     GUARANTEES_COLLIDE = "guarantees collide"
     LEDGER = "ledger"

@@ -40,7 +40,7 @@ class Totals:
     kept: int = 0
     dropped: int = 0
 
-    def add(self, count: GateCount) -> None:
+    def add(self, count: GateCount | LedgerRow | Totals) -> None:
         self.offered += count.offered
         self.kept += count.kept
         self.dropped += count.dropped
@@ -61,7 +61,7 @@ class Ledger:
 
     def enter(self, row: LedgerRow) -> str | None:
         """Add one row. Returns what is wrong with it, or None when it was entered or known."""
-        if min(row.offered, row.kept, row.dropped) < 0 or row.offered != row.kept + row.dropped:
+        if row.kept < 0 or row.dropped < 0 or row.offered != row.kept + row.dropped:
             return (
                 f"batch {row.batch}: offered {row.offered} is not kept {row.kept} "
                 f"plus dropped {row.dropped}"
@@ -79,11 +79,15 @@ class Ledger:
                 )
             )
         place = (row.query, row.gate)
-        if row.batch <= self._last_batch.get(place, -1) and len(self._rows) >= self._keep_rows:
+        if row.batch > self._last_batch.get(place, -1):
+            self._last_batch[place] = row.batch
+        elif len(self._rows) >= self._keep_rows:
             return None  # a replay of a batch whose row has gone already
-        self._last_batch[place] = max(row.batch, self._last_batch.get(place, -1))
         self._rows[key] = row
-        self.totals.setdefault(place, Totals()).add(GateCount(row.offered, row.kept, row.dropped))
+        total = self.totals.get(place)
+        if total is None:
+            total = self.totals[place] = Totals()
+        total.add(row)
         if len(self._rows) > self._keep_rows:
             self._rows.popitem(last=False)
         return None
@@ -97,7 +101,7 @@ class Ledger:
         total = Totals()
         for (name, _), gate in self.totals.items():
             if name == query:
-                total.add(GateCount(gate.offered, gate.kept, gate.dropped))
+                total.add(gate)
         return total
 
     def by_query(self) -> Mapping[str, Totals]:

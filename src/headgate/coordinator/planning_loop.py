@@ -82,6 +82,7 @@ class NodePlan:
         self.problem: str | None = None
         self._network, self._name = network, node
         self._replan_above = settings.replan_above
+        self._margin = 1.0 + settings.replan_above if settings.replan_margin else 1.0
         self._expected = settings.expected_rates_per_second
         self._operators: dict[str, OperatorStatistics] = {}
         self._node = TableNode(self._setup(), settings.tables)
@@ -107,7 +108,8 @@ class NodePlan:
         new = fresh or heard or not self.keep_fraction
         if new or _moved(self._rates, by_arc, self._replan_above):
             self._rates = by_arc
-            told = RatesReported(self._name, self._name, by_arc)
+            prepared = {name: rate * self._margin for name, rate in by_arc.items()}
+            told = RatesReported(self._name, self._name, prepared)
             messages += _travelling(self._node.handle(told))
             messages += self._decide()
         return messages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headgate.control import (
     KeepDecision,
@@ -12,13 +12,14 @@ from headgate.control import (
     build_controller,
 )
 from headgate.coordinator.decisions import Decision, SetKeepFraction
-from headgate.coordinator.events import BatchCompleted, BatchStarted
-from headgate.coordinator.settings import QuerySettings
+from headgate.coordinator.events import BatchCompleted, BatchStarted, GateCount
+from headgate.coordinator.settings import QuerySettings, upstream_gates
 
 __all__ = ["QueryState"]
 
 _REMEMBER_BATCHES = 64
 _RATE_MEMORY = 0.5
+_GROWING_BATCHES = 5
 
 
 class QueryState:
@@ -26,11 +27,14 @@ class QueryState:
 
     def __init__(self, settings: QuerySettings) -> None:
         self.settings = settings
+        self._upstream = upstream_gates(settings.after)
         self._controller = _controller(settings)
         self._answers: OrderedDict[int, Sequence[Decision]] = OrderedDict()
         self._finished: tuple[BatchCompleted, int, int] | None = None  # with offered and kept
         self._last_completed = -1
         self._responses: list[float] = []
+        self._last_response_seconds = 0.0
+        self._longer_responses = 0  # batches in a row that took longer than the one before
         self._seconds_per_tuple: float | None = None
         self._offered_per_second = 0.0
         self.output_rate = 0.0
@@ -43,6 +47,7 @@ class QueryState:
             and dict(settings.controller_settings) == dict(self.settings.controller_settings)
         )
         self.settings = settings
+        self._upstream = upstream_gates(settings.after)
         if not same:
             self._controller = _controller(settings)
 
@@ -52,16 +57,15 @@ class QueryState:
 
     def remember(self, batch: int, decisions: Sequence[Decision]) -> None:
         self._answers[batch] = tuple(decisions)
-        while len(self._answers) > _REMEMBER_BATCHES:
+        if len(self._answers) > _REMEMBER_BATCHES:
             self._answers.popitem(last=False)
 
-    def fractions(self, batch: int) -> dict[str, float]:
-        """The keep fraction that each gate was given for this batch."""
-        return {
-            decision.gate: decision.keep_fraction
-            for decision in self._answers.get(batch, ())
-            if isinstance(decision, SetKeepFraction)
-        }
+    def fraction(self, batch: int, gate: str) -> float | None:
+        """The keep fraction that the gate was given for this batch, if it is remembered."""
+        for decision in self._answers.get(batch, ()):
+            if isinstance(decision, SetKeepFraction) and decision.gate == gate:
+                return decision.keep_fraction
+        return None
 
     def ask(self, event: BatchStarted) -> KeepDecision | None:
         """The controller's answer for what waits; None without a latency target.
@@ -71,45 +75,95 @@ class QueryState:
         """
         if self._controller is None:
             return None
-        waiting = sum(event.waiting.values()) if event.waiting else None
+        waiting = self._waiting(event.waiting) if event.waiting else None
         if self._finished is None:
             blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
             return self._controller.decide(blank)
+        return self._controller.decide(self._take_finished(waiting, event.waiting_age_seconds))
+
+    def _take_finished(
+        self, waiting: int | None = None, waiting_age_seconds: float | None = None
+    ) -> PeriodMeasurement:
+        assert self._finished is not None
         (batch, offered, kept), self._finished = self._finished, None
-        return self._controller.decide(
-            PeriodMeasurement(
-                batch.time_seconds,
-                batch.duration_seconds,
-                offered,
-                kept,
-                batch.busy_seconds,
-                waiting,
-                batch.processed_tuples,
-                batch.arrival_rate_per_second,
-                event.waiting_age_seconds,
-                batch.scheduling_delay_seconds,
-                batch.latency_mean_seconds,
-                batch.latency_percentiles_seconds,
-            )
+        return PeriodMeasurement(
+            batch.time_seconds,
+            batch.duration_seconds,
+            offered,
+            kept,
+            batch.busy_seconds,
+            waiting,
+            batch.processed_tuples,
+            batch.arrival_rate_per_second,
+            waiting_age_seconds,
+            batch.scheduling_delay_seconds,
+            batch.latency_mean_seconds,
+            batch.latency_percentiles_seconds,
         )
 
     def complete(self, event: BatchCompleted) -> None:
         """Take in a finished batch; one that was taken in before teaches nothing."""
         if event.batch <= self._last_completed:
             return
+        if self._finished is not None and self._controller is not None:
+            self._controller.decide(self._take_finished())  # nobody asked: learn from it
         self._last_completed = event.batch
-        offered = sum(count.offered for count in event.counts.values())
-        kept = sum(count.kept for count in event.counts.values())
-        if event.latency_mean_seconds is not None:
-            self._responses.append(event.latency_mean_seconds)
-            del self._responses[:-_REMEMBER_BATCHES]
+        offered, kept = self._counted(event.counts)
+        response = event.latency_mean_seconds
+        if response is not None:
+            longer = response > self._last_response_seconds
+            self._longer_responses = self._longer_responses + 1 if longer else 0
+            self._last_response_seconds = response
+            self._responses.append(response)
+            if len(self._responses) > _REMEMBER_BATCHES:
+                del self._responses[0]
         self._learn_load(event, offered, kept)
         self._finished = (event, offered, kept)
+
+    def first_gates(self, gates: Iterable[str]) -> list[str]:
+        """Those of `gates` that no other of them stands in front of."""
+        named = list(gates)
+        if not self._upstream:
+            return named
+        return [g for g in named if self._upstream.get(g, frozenset()).isdisjoint(named)]
+
+    def _waiting(self, waiting: Mapping[str, int]) -> int:
+        """Tuples that wait, each counted at the first gate that it meets."""
+        if not self._upstream:
+            return sum(waiting.values())
+        return sum(waiting[gate] for gate in self.first_gates(waiting))
+
+    def _counted(self, counts: Mapping[str, GateCount]) -> tuple[int, int]:
+        """Offered at the first gates that have reported, kept at the last ones."""
+        offered = kept = 0
+        if not self._upstream:
+            for count in counts.values():
+                offered += count.offered
+                kept += count.kept
+            return offered, kept
+        for gate in self.first_gates(counts):
+            offered += counts[gate].offered
+        passed = frozenset().union(*(self._upstream.get(gate, frozenset()) for gate in counts))
+        for gate, count in counts.items():
+            if gate not in passed:
+                kept += count.kept
+        return offered, kept
 
     @property
     def load(self) -> float:
         """Server seconds per second that the query asks for, before shedding."""
         return (self._seconds_per_tuple or 0.0) * self._offered_per_second
+
+    def growing_response_seconds(self, delay_target_seconds: float) -> float | None:
+        """The latest latency of a query without a target of its own, when it runs away.
+
+        It does when it is above the target of its class and has grown in the last few
+        batches. Said once for each such run of batches.
+        """
+        if self._controller is not None or self._longer_responses != _GROWING_BATCHES:
+            return None
+        response = self._last_response_seconds
+        return response if response > delay_target_seconds else None
 
     def take_response(self) -> float | None:
         """Mean latency of the batches since it was last taken."""

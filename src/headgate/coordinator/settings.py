@@ -12,7 +12,7 @@ from headgate.errors import UsageError
 from headgate.network import Network
 from headgate.planning.cut_tables.table_node import TableNodeSettings
 
-__all__ = ["ClassSettings", "CoordinatorSettings", "Mode", "QuerySettings"]
+__all__ = ["ClassSettings", "CoordinatorSettings", "Mode", "QuerySettings", "upstream_gates"]
 
 
 class Mode(StrEnum):
@@ -34,6 +34,9 @@ class QuerySettings:
     controller_settings:    further settings of that controller.
     keep_at_least:          share of its tuples that is kept whatever happens, 0 to 1.
     drop_older_seconds:     tuples older than this are dropped at the gate; None keeps them.
+    after:                  by gate: the gates of this query that its tuples passed before. Empty
+                            means that all gates stand side by side. A tuple that passes two
+                            gates was offered at the first and is kept at the last.
     """
 
     gates: tuple[str, ...]
@@ -43,6 +46,7 @@ class QuerySettings:
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
     keep_at_least: float = 0.0
     drop_older_seconds: float | None = None
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(set(self.gates)) != len(self.gates):
@@ -52,6 +56,36 @@ class QuerySettings:
         target = self.latency_target_seconds
         if target is not None and not (math.isfinite(target) and target > 0):
             raise UsageError(f"latency_target_seconds must be above 0, got {target!r}")
+        named = {*self.after, *(gate for before in self.after.values() for gate in before)}
+        unknown = sorted(named - set(self.gates))
+        if unknown:
+            raise UsageError(
+                f"after names {', '.join(unknown)}, which is no gate of the query; its gates "
+                f"are {', '.join(self.gates) or 'none'}"
+            )
+        upstream_gates(self.after)
+
+
+def upstream_gates(after: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """All gates in front of each gate, from those directly in front of it.
+
+    >>> sorted(upstream_gates({"b": ("a",), "c": ("b",)})["c"])
+    ['a', 'b']
+    """
+    found: dict[str, frozenset[str]] = {}
+
+    def collect(gate: str, path: tuple[str, ...]) -> frozenset[str]:
+        if gate in path:
+            raise UsageError(
+                f"after goes in a circle: {' after '.join((*path[path.index(gate) :], gate))}"
+            )
+        if gate not in found:
+            direct = after.get(gate, ())
+            behind = (collect(other, (*path, gate)) for other in direct)
+            found[gate] = frozenset(direct).union(*behind)
+        return found[gate]
+
+    return {gate: collect(gate, ()) for gate in after}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +125,10 @@ class CoordinatorSettings:
     node:        the node of the network that this coordinator runs on; None plans for all.
     classes:     turns and shares by priority.
     replan_above: relative change of a rate that makes the plan be computed again.
+    replan_margin: a node of a distributed plan decides for rates that are higher by
+                 `replan_above`, because it does not look again before they are. So it
+                 stays within its capacity and gives up at most that share under overload.
+                 False decides for the rates as they are. No matter for a central plan.
     tables:      how a node's tables are made and when they are sent again.
     expected_rates_per_second: the largest rate to prepare tables for, by arc; None means
                  ten times what the described rates lead to.
@@ -102,5 +140,6 @@ class CoordinatorSettings:
     node: str | None = None
     classes: ClassSettings | None = None
     replan_above: float = 0.01
+    replan_margin: bool = True
     tables: TableNodeSettings = field(default_factory=TableNodeSettings)
     expected_rates_per_second: Mapping[str, float] | None = None

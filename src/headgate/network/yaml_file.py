@@ -24,16 +24,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
 
-from headgate.errors import NetworkError, Problem, UsageError
+from headgate.errors import NetworkError, Problem
 from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
 from headgate.network.model import Network
 from headgate.network.quantities import AMOUNT, BANDWIDTH, DURATION, RATE, SIZE
-from headgate.network.validation import nearest, problems_of
+from headgate.network.text_file import TextFileError, TextFileKind, read_text_file
+from headgate.network.validation import problems_of
 from headgate.network.yaml_fields import (
     Document,
     Field,
@@ -53,6 +53,10 @@ from headgate.network.yaml_syntax import MAX_BYTES, YamlSyntaxError, compose
 __all__ = ["MAX_PROBLEMS", "load_network", "parse_network"]
 
 MAX_PROBLEMS = 1000
+
+_FILE = TextFileKind(
+    "network file", (".yaml", ".yml"), MAX_BYTES, "split the network into several files"
+)
 
 _NODE = {"capacity": Field(read_quantity(AMOUNT))}
 _STREAM = {"rate": Field(read_quantity(RATE)), "tuple_bytes": Field(read_quantity(SIZE))}
@@ -98,29 +102,11 @@ def load_network(path: str | os.PathLike[str]) -> Network:
     Raises NetworkError with every problem, each with its line, and UsageError if
     there is no file that can be read. Files above 2 MB are refused.
     """
-    file = FilePath(path)
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {str(file)!r}{_nearest_file(file)}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"cannot read the network file {str(file)!r}: {reason}; give the path of a YAML file"
-        ) from None
-    return parse_network(_decoded(data, str(file)), file=str(file))
-
-
-def _decoded(data: bytes, file: str) -> str:
-    if len(data) > MAX_BYTES:  # too large, and maybe cut in the middle of a character
-        return data.decode("utf-8-sig", errors="replace")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = "the file is not UTF-8 text; save it as UTF-8"
-        raise NetworkError([Problem((), message, file, line)]) from None
+        text = read_text_file(path, _FILE)
+    except TextFileError as error:
+        raise NetworkError([Problem((), error.message, str(path), error.line)]) from None
+    return parse_network(text, file=str(path))
 
 
 def parse_network(text: str, file: str = "<text>") -> Network:
@@ -281,13 +267,3 @@ def _with_what_was_not_read(document: Document, parts: _Parts) -> _Parts:
         missing = [name for name in dict.fromkeys(used) if name and name not in defined]
         streams = (*streams, *(Stream(name) for name in missing))
     return replace(parts, nodes=nodes, streams=streams)
-
-
-def _nearest_file(file: FilePath) -> str:
-    try:
-        near = [path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".yml")]
-    except OSError:
-        return f"; there is no directory {str(file.parent)!r} either: check the path"
-    if not near:
-        return "; check the path, it should end in .yaml"
-    return nearest(file.name, near)

@@ -25,7 +25,7 @@ from headgate.network import Network, Statistics
 from headgate.planning.flow_model import Floats, Flow, compile_flow
 from headgate.planning.keep import keep_from
 from headgate.planning.linear_program import FlowProgram, Solution
-from headgate.planning.plan import Objective, Plan, plan_from
+from headgate.planning.plan import Objective, Plan, Prices, plan_from
 
 __all__ = ["ExactPlanner", "ExactSettings"]
 
@@ -59,9 +59,9 @@ class ExactPlanner:
         self.settings = settings or ExactSettings()
         self.model = compile_flow(network, statistics)
         self._floors = np.array([q.keep_at_least for q in network.queries])
-        self._guarantees = bool(np.any(self._floors > 0.0))
+        self._guarantees = any(q.keep_at_least > 0.0 for q in network.queries)
         self._program: FlowProgram | None = None
-        self._reference = np.zeros(0)
+        self._smallest = self._largest = np.zeros(0)  # rates that its scale fits
 
     def plan(self, rates_per_second: Mapping[str, float]) -> Plan:
         """The best plan at these rates, in tuples per second by stream."""
@@ -86,8 +86,9 @@ class ExactPlanner:
             )
         program = self._program_for(rates, unshed)
         program.set_rates(rates)
-        floors = np.where(unshed.delivered > 0.0, self._floors, 0.0) * unshed.delivered
+        floors = self._floors
         if self._guarantees:
+            floors = floors * unshed.delivered
             program.set_floors(floors)
         if fair:
             return self._fair_plan(program, rates, unshed, floors)
@@ -97,12 +98,10 @@ class ExactPlanner:
         self, program: FlowProgram, rates: Floats, unshed: Flow, floors: Floats
     ) -> Plan:
         model = self.model
-        solution = program.maximise(model.weights)
+        solution = program.maximise_score()
         if solution is None:
             raise self._collision(rates, unshed, floors)
-        bound = model.score_bound(
-            rates, solution.capacity_prices, model.weights + solution.floor_prices
-        ) - float(solution.floor_prices @ floors)
+        bound = Prices(solution.capacity_prices, solution.floor_prices, floors)
         kept = self._with_minor_queries(program, solution, unshed)
         return plan_from(self.name, model, rates, keep_from(model, rates, kept), bound=bound)
 
@@ -113,9 +112,11 @@ class ExactPlanner:
         """
         weights, full = self.model.weights, unshed.delivered
         shares = weights * full
-        minor = (shares < _MINOR * np.max(shares, initial=0.0)) & (full > 0.0)
+        minor = (shares < _MINOR * shares.max(initial=0.0)) & (full > 0.0)
+        if not minor.any():
+            return solution.kept
         score = float(weights @ self.model.delivered.times(solution.kept))
-        if not np.any(minor) or score <= 0.0:
+        if score <= 0.0:
             return solution.kept
         top = float(np.max(shares[minor])) or 1.0
         worth = np.where(minor, shares / top + 1e-4, 0.0)
@@ -193,12 +194,10 @@ class ExactPlanner:
     def _program_for(self, rates: Floats, unshed: Flow) -> FlowProgram:
         """The warm program, built anew when the rates have left its scale."""
         if self._program is not None:
-            moved = rates[(rates > 0.0) & (self._reference > 0.0)]
-            base = self._reference[(rates > 0.0) & (self._reference > 0.0)]
-            woken = np.any((rates > 0.0) & (self._reference <= 0.0))
-            if not woken and np.all((moved < _RESCALE * base) & (moved * _RESCALE > base)):
+            usual = (rates > self._smallest) & (rates < self._largest)
+            if usual.all() or (usual | (rates <= 0.0)).all():
                 return self._program
-        self._reference = rates
+        self._smallest, self._largest = rates / _RESCALE, rates * _RESCALE
         fair = self.settings.objective is Objective.FAIRNESS
         self._program = FlowProgram(
             self.model,

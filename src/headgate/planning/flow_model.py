@@ -33,6 +33,7 @@ from headgate.network import Arc, Link, Network, Node, Operator, Statistics, che
 __all__ = ["Floats", "Flow", "FlowModel", "SparseMatrix", "compile_flow", "compile_part"]
 
 Floats = NDArray[np.float64]
+Index = NDArray[np.intp] | slice
 Terms = dict[int, float]
 
 
@@ -41,8 +42,8 @@ class SparseMatrix:
     """Coordinate form; `dense` where a small matrix is wanted whole."""
 
     shape: tuple[int, int]
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
     values: Floats
 
     @classmethod
@@ -51,8 +52,8 @@ class SparseMatrix:
         rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
         return cls(
             shape,
-            np.array(rows, dtype=np.int32),
-            np.array(columns, dtype=np.int32),
+            np.array(rows, dtype=np.intp),
+            np.array(columns, dtype=np.intp),
             np.array(values, dtype=np.float64),
         )
 
@@ -72,10 +73,14 @@ class SparseMatrix:
         matrix[self.rows, self.columns] = self.values
         return matrix
 
-    def select_rows(self, chosen: NDArray[np.bool_]) -> SparseMatrix:
-        """The same matrix with every other row emptied."""
-        mask = chosen[self.rows]
-        return SparseMatrix(self.shape, self.rows[mask], self.columns[mask], self.values[mask])
+    def take_rows(self, chosen: NDArray[np.intp]) -> SparseMatrix:
+        """The matrix of these rows alone, in this order."""
+        place = np.full(self.shape[0], -1, dtype=np.intp)
+        place[chosen] = np.arange(len(chosen))
+        rows = place[self.rows]
+        mask = rows >= 0
+        shape = (len(chosen), self.shape[1])
+        return SparseMatrix(shape, rows[mask], self.columns[mask], self.values[mask])
 
     def select_columns(self, chosen: NDArray[np.bool_]) -> SparseMatrix:
         """The same matrix with every other column emptied."""
@@ -93,6 +98,18 @@ class Flow:
     delivered: Floats
     score: float
 
+    def thinned(self, keep_fraction: float, inputs: Index) -> Flow:
+        """The flow if all inputs are kept by this much less; `inputs` are their locations."""
+        offered = self.offered * keep_fraction
+        offered[inputs] = self.offered[inputs]
+        return Flow(
+            offered,
+            self.kept * keep_fraction,
+            self.loads * keep_fraction,
+            self.delivered * keep_fraction,
+            self.score * keep_fraction,
+        )
+
 
 @dataclass(frozen=True)
 class Forwarding:
@@ -101,9 +118,9 @@ class Forwarding:
     The locations fed by `owners[i]` are `fed[starts[i]:starts[i + 1]]`.
     """
 
-    owners: NDArray[np.int32]
+    owners: NDArray[np.intp]
     starts: NDArray[np.intp]
-    fed: NDArray[np.int32]
+    fed: NDArray[np.intp]
     gains: Floats
 
 
@@ -123,11 +140,11 @@ class FlowModel:
     node_count: int  # the first constraints are nodes, the rest are links
     capacities: Floats
     weights: Floats  # score of one tuple at each output; 0 for arcs that leave the part
-    input_of: NDArray[np.int32]  # per location: index of its input, -1 behind a split
+    input_of: NDArray[np.intp]  # per location: index of its input, -1 behind a split
     feed: SparseMatrix
     load: SparseMatrix
     delivered: SparseMatrix
-    levels: tuple[NDArray[np.int32], ...]  # locations by depth; level 0 are the input arcs
+    levels: tuple[NDArray[np.intp], ...]  # locations by depth; level 0 are the input arcs
 
     def rates(self, rates_per_second: Mapping[str, float]) -> Floats:
         """A rate for every stream of a whole network, in its order, checked."""
@@ -136,16 +153,21 @@ class FlowModel:
     def input_rates(self, rates: Floats) -> Floats:
         """The offered rate of each input arc; 0 for arcs behind a split."""
         offered = np.zeros(len(self.locations))
-        offered[self._entering] = rates[self._entering_of]
+        self.set_inputs(offered, rates)
         return offered
+
+    def set_inputs(self, offered: Floats, rates: Floats) -> None:
+        """Write the rates of the input arcs into `offered`."""
+        offered[self.entering] = rates[self._entering_of]
 
     def evaluate(self, rates: Floats, keep_fractions: Floats) -> Flow:
         """Follow the tuples through the network under `keep_fractions`."""
         offered = self.input_rates(rates)
         kept = offered * keep_fractions
-        for level, rows in zip(self.levels[1:], self._feed_by_level, strict=True):
-            offered[level] = rows.times(kept)[level]
-            kept[level] = offered[level] * keep_fractions[level]
+        for level, feed in self._feed_by_level:
+            arriving = feed.times(kept)
+            offered[level] = arriving
+            kept[level] = arriving * keep_fractions[level]
         delivered = self.delivered.times(kept)
         return Flow(
             offered, kept, self.load.times(kept), delivered, float(self.weights @ delivered)
@@ -157,7 +179,12 @@ class FlowModel:
 
     def is_feasible(self, flow: Flow, tolerance: float = 1e-9) -> bool:
         """True when no node and no link is over its capacity (relative tolerance)."""
-        return bool(np.all(flow.loads <= self.capacities * (1.0 + tolerance)))
+        return bool((flow.loads <= self.capacities * (1.0 + tolerance)).all())
+
+    def fullest(self, flow: Flow) -> float:
+        """The largest load of a node or link that has a capacity, as a share of it."""
+        limited, capacities = self._limited
+        return float((flow.loads[limited] / capacities).max(initial=0.0))
 
     def worth(self, prices: Floats, weights: Floats) -> Floats:
         """What one tuple offered at each location is worth at given prices of capacity.
@@ -194,6 +221,8 @@ class FlowModel:
 
         One entry a level, the deepest first.
         """
+        if not len(self.feed.values):
+            return ()
         feeders = np.bincount(self.feed.rows, minlength=len(self.locations))
         excluded = np.zeros(len(self.locations), dtype=bool)
         excluded[self.delivered.columns] = True
@@ -210,21 +239,23 @@ class FlowModel:
         return tuple(found)
 
     @cached_property
-    def _entering(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.input_of >= 0)
+    def entering(self) -> Index:
+        """The locations that are input arcs."""
+        return _index(np.flatnonzero(self.input_of >= 0))
 
     @cached_property
-    def _entering_of(self) -> NDArray[np.int32]:
-        return self.input_of[self._entering]
+    def _entering_of(self) -> NDArray[np.intp]:
+        return self.input_of[self.entering]
 
     @cached_property
-    def _feed_by_level(self) -> tuple[SparseMatrix, ...]:
-        masks = []
-        for level in self.levels[1:]:
-            chosen = np.zeros(len(self.locations), dtype=bool)
-            chosen[level] = True
-            masks.append(self.feed.select_rows(chosen))
-        return tuple(masks)
+    def _limited(self) -> tuple[Index, Floats]:
+        """The constraints that have a capacity, and their capacities."""
+        limited = np.flatnonzero(self.capacities > 0.0)
+        return _index(limited), self.capacities[limited]
+
+    @cached_property
+    def _feed_by_level(self) -> tuple[tuple[Index, SparseMatrix], ...]:
+        return tuple((_index(level), self.feed.take_rows(level)) for level in self.levels[1:])
 
 
 def compile_flow(
@@ -286,6 +317,15 @@ def compile_part(network: Network, node: str, statistics: Statistics | None = No
     )
 
 
+def _index(rising: NDArray[np.intp]) -> Index:
+    """The same places; as a slice where they stand side by side, which is quicker to use."""
+    count = len(rising)
+    if count == 0 or rising[-1] - rising[0] == count - 1:
+        first = int(rising[0]) if count else 0
+        return slice(first, first + count)
+    return rising
+
+
 def _crosses(network: Network, arc: Arc) -> bool:
     source, target = network.node_of(arc.source), network.node_of(arc.target)
     return source is not None and target is not None and source != target
@@ -325,6 +365,8 @@ def _compile(
         for arc in network.arcs_from[operator.name]:
             if arc in number:
                 feed[number[arc]] = result
+            if not links:
+                continue
             link_row = row_of.get(f"{operator.node}->{network.node_of(arc.target)}")
             if link_row is not None and _crosses(network, arc):
                 _add(load[link_row], arriving(arc), operator.tuple_bytes or 0.0)
@@ -344,7 +386,7 @@ def _compile(
             [getattr(network.query_by_name.get(a.target), "weight", 0.0) for a in outputs],
             dtype=np.float64,
         ),
-        input_of=np.array(input_of, dtype=np.int32),
+        input_of=np.array(input_of, dtype=np.intp),
         feed=SparseMatrix.of((count, count), sorted(feed.items())),
         load=SparseMatrix.of((len(row_of), count), sorted(load.items())),
         delivered=SparseMatrix.of(
@@ -359,11 +401,10 @@ def _add(total: Terms, terms: Terms, factor: float) -> None:
         total[location] = total.get(location, 0.0) + factor * value
 
 
-def _levels(count: int, feed: Mapping[int, Terms]) -> tuple[NDArray[np.int32], ...]:
-    depth = np.zeros(count, dtype=np.int32)
+def _levels(count: int, feed: Mapping[int, Terms]) -> tuple[NDArray[np.intp], ...]:
+    if not feed:
+        return (np.arange(count),)
+    depth = np.zeros(count, dtype=np.intp)
     for location in sorted(feed):  # locations are in the order of flow
         depth[location] = 1 + max((int(depth[d]) for d in feed[location]), default=0)
-    return tuple(
-        np.flatnonzero(depth == d).astype(np.int32)
-        for d in range(int(np.max(depth, initial=0)) + 1)
-    )
+    return tuple(np.flatnonzero(depth == d) for d in range(int(np.max(depth, initial=0)) + 1))

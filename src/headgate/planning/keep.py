@@ -21,6 +21,9 @@ def keep_from(model: FlowModel, rates: Floats, kept: Floats) -> Floats:
     for level in model.forwarding:
         needed = np.maximum.reduceat(kept[level.fed] / level.gains, level.starts)
         kept[level.owners] = np.minimum(kept[level.owners], needed)
-    offered = np.where(model.input_of >= 0, model.input_rates(rates), model.feed.times(kept))
-    keep = np.divide(kept, offered, out=np.ones_like(kept), where=offered > 0.0)
-    return np.where(keep > 1.0 - _WHOLE, 1.0, keep)
+    offered = model.feed.times(kept)
+    model.set_inputs(offered, rates)
+    keep = np.ones(len(kept))
+    np.divide(kept, offered, out=keep, where=offered > 0.0)
+    keep[keep > 1.0 - _WHOLE] = 1.0
+    return keep

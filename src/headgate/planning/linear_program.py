@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _INFINITY = highspy.kHighsInf
+_BY_ROW = int(highspy.MatrixFormat.kRowwise)
+_MINIMISE = int(highspy.ObjSense.kMinimize)
 _TOLERANCE = 1e-9
 BASIC = int(highspy.HighsBasisStatus.kBasic)
 AT_UPPER = int(highspy.HighsBasisStatus.kUpper)
@@ -75,40 +77,48 @@ class FlowProgram:
         splits = np.flatnonzero(model.input_of < 0)
         queries = len(model.outputs)
         self._first_capacity = len(splits)
+        self._has_floors, self._has_levels = floors, levels
         self._first_floor = self._first_capacity + len(model.constraints)
         self._first_level = self._first_floor + queries * floors
         self._row_count = self._first_level + queries * levels
+        self._floors = slice(self._first_floor, self._first_level)
+        self._levels = slice(self._first_level, self._row_count)
+        inputs = model.entering
         self._columns = np.arange(self._count + 1, dtype=np.int32)
-        self._input_columns = np.flatnonzero(model.input_of >= 0).astype(np.int32)
-        self._input_of = model.input_of[self._input_columns]
-        self._input_scale = self.scale[self._input_columns]
-        self._input_closed = self._blocked[self._input_columns]
+        self._input_columns = self._columns[:-1][inputs]
+        self._input_of = model.input_of[inputs]
+        self._input_scale = self.scale[inputs]
+        self._input_closed = self._blocked[inputs]
+        self._input_lower = np.zeros(len(self._input_columns))
+        self._score_reward = self._reward(model.weights, 0.0)
+        self._nothing = np.zeros(queries)
         self._cost: Floats | None = None
-        self._floor_rows = np.arange(self._first_floor, self._first_level, dtype=np.int32)
-        self._level_rows = np.arange(self._first_level, self._row_count, dtype=np.int32)
         self._pass_model(splits)
 
     def set_rates(self, rates: Floats) -> None:
         """Move the bounds of the input arcs to new rates."""
         upper = rates[self._input_of] / self._input_scale
         upper[self._input_closed] = 0.0
-        self._solver.changeColsBounds(len(upper), self._input_columns, np.zeros(len(upper)), upper)
+        self._solver.changeColsBounds(len(upper), self._input_columns, self._input_lower, upper)
 
     def set_floors(self, floor_rates: Floats) -> None:
         """Require delivered_q >= floor_rates_q, in tuples per second; 0 asks for nothing."""
         lower = np.where(floor_rates > 0.0, floor_rates, -_INFINITY)
-        self._set_lower(self._floor_rows, lower)
+        self._set_lower(self._floors, lower)
 
     def set_level(self, unshed_rates: Floats) -> None:
         """Require delivered_q >= t unshed_rates_q; 0 leaves the query out."""
-        for row, rate in zip(self._level_rows.tolist(), unshed_rates.tolist(), strict=True):
+        for row, rate in enumerate(unshed_rates.tolist(), self._first_level):
             self._solver.changeCoeff(row, self._count, -rate)
-        self._set_lower(self._level_rows, np.where(unshed_rates > 0.0, 0.0, -_INFINITY))
+        self._set_lower(self._levels, np.where(unshed_rates > 0.0, 0.0, -_INFINITY))
 
     def maximise(self, weights: Floats, level_weight: float = 0.0) -> Solution | None:
         """The optimum for these query weights (and t); None where nothing is feasible."""
-        reward = self.model.delivered.transposed_times(weights) * self.scale
-        return self._maximise(np.append(reward, level_weight))
+        return self._maximise(self._reward(weights, level_weight))
+
+    def maximise_score(self) -> Solution | None:
+        """`maximise` for the weights of the model, whose rewards are known already."""
+        return self._maximise(self._score_reward)
 
     def maximise_holding(self, weights: Floats, held: Floats, score: float) -> Solution | None:
         """The optimum for `weights` among the plans whose score for `held` stays at `score`."""
@@ -126,91 +136,117 @@ class FlowProgram:
         rows = np.array([int(status) for status in basis.row_status], dtype=np.intp)
         return columns, rows
 
-    def _maximise(self, reward: Floats) -> Solution | None:
-        top = float(np.max(reward, initial=0.0)) or 1.0
+    def _reward(self, weights: Floats, level_weight: float) -> tuple[Floats, float]:
+        """Costs of the variables for the solver, and the factor that they were divided by."""
+        cost = np.empty(self._count + 1)
+        cost[:-1] = self.model.delivered.transposed_times(weights) * self.scale
+        cost[-1] = level_weight
+        top = float(cost.max(initial=0.0)) or 1.0
+        cost /= -top
+        return cost, top
+
+    def _maximise(self, reward: tuple[Floats, float]) -> Solution | None:
+        cost, top = reward
         solver = self._solver
-        cost = -reward / top
-        if self._cost is None or not np.array_equal(cost, self._cost):
+        known = self._cost
+        if known is None or (cost is not known and not np.array_equal(cost, known)):
             solver.changeColsCost(self._count + 1, self._columns, cost)
             self._cost = cost
         if not solve(solver, self._time_limit_seconds):
             return None
         solution = solver.getSolution()
         values = np.asarray(solution.col_value)
-        duals = -np.asarray(solution.row_dual) * top
+        duals = np.asarray(solution.row_dual) * top
         capacity = slice(self._first_capacity, self._first_floor)
-        queries = len(self.model.outputs)
-        nothing = np.zeros(queries)
+        nothing = self._nothing
         return Solution(
             kept=np.maximum(values[:-1], 0.0) * self.scale,
             level=float(values[-1]),
-            capacity_prices=np.maximum(duals[capacity], 0.0) * self._row_scale,
-            floor_prices=np.maximum(-duals[self._floor_rows], 0.0)
-            if len(self._floor_rows)
-            else nothing,
-            level_prices=np.maximum(-duals[self._level_rows], 0.0)
-            if len(self._level_rows)
-            else nothing,
+            capacity_prices=np.maximum(-duals[capacity], 0.0) * self._row_scale,
+            floor_prices=np.maximum(duals[self._floors], 0.0) if self._has_floors else nothing,
+            level_prices=np.maximum(duals[self._levels], 0.0) if self._has_levels else nothing,
         )
 
-    def _set_lower(self, rows: NDArray[np.int32], lower: Floats) -> None:
+    def _set_lower(self, block: slice, lower: Floats) -> None:
+        rows = np.arange(block.start, block.stop, dtype=np.int32)
         self._solver.changeRowsBounds(len(rows), rows, lower, np.full(len(rows), _INFINITY))
 
     def _pass_model(self, splits: NDArray[np.intp]) -> None:
+        columns, rows = self._count + 1, self._row_count
+        row, column, value = self._matrix(splits)
+        if not value.all():
+            keep = value != 0.0
+            row, column, value = row[keep], column[keep], value[keep]
+        upper = np.full(columns, _INFINITY)
+        upper[:-1][self._blocked] = 0.0
+        upper[-1] = 1.0
+        row_upper = np.full(rows, _INFINITY)
+        row_upper[: self._first_capacity] = 0.0
+        row_upper[self._first_capacity : self._first_floor] = (
+            self.model.capacities * self._row_scale
+        )
+        self._cost = self._score_reward[0]
+        self._solver.passModel(
+            columns,
+            rows,
+            len(value),
+            _BY_ROW,
+            _MINIMISE,
+            0.0,
+            self._cost,
+            np.zeros(columns),
+            upper,
+            np.full(rows, -_INFINITY),
+            row_upper,
+            row.searchsorted(np.arange(rows + 1)).astype(np.int32),
+            column.astype(np.int32),
+            value,
+            np.zeros(columns, dtype=np.int32),  # no variable is an integer
+        )
+
+    def _matrix(
+        self, splits: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        """All coefficients, in the order of the rows."""
         model, scale = self.model, self.scale
-        rows = self._row_count
-        split_row = np.zeros(self._count, dtype=np.int32)
-        split_row[splits] = np.arange(len(splits), dtype=np.int32)
+        load, delivered = model.load, model.delivered
         parts = [
-            (split_row[splits], splits.astype(np.int32), scale[splits]),
             (
-                split_row[model.feed.rows],
-                model.feed.columns,
-                -model.feed.values * scale[model.feed.columns],
-            ),
-            (
-                model.load.rows + self._first_capacity,
-                model.load.columns,
-                model.load.values * scale[model.load.columns] * self._row_scale[model.load.rows],
+                load.rows + self._first_capacity,
+                load.columns,
+                load.values * scale[load.columns] * self._row_scale[load.rows],
             ),
             *(
                 (
-                    model.delivered.rows + first,
-                    model.delivered.columns,
-                    model.delivered.values * scale[model.delivered.columns],
+                    delivered.rows + first,
+                    delivered.columns,
+                    delivered.values * scale[delivered.columns],
                 )
-                for first, block in (
-                    (self._first_floor, self._floor_rows),
-                    (self._first_level, self._level_rows),
+                for first, asked in (
+                    (self._first_floor, self._has_floors),
+                    (self._first_level, self._has_levels),
                 )
-                if len(block)
+                if asked
             ),
         ]
-        row = np.concatenate([p[0] for p in parts])
-        column = np.concatenate([p[1] for p in parts])
-        value = np.concatenate([p[2] for p in parts])
-        keep = value != 0.0
-        row, column, value = row[keep], column[keep], value[keep]
-        order = np.lexsort((row, column))
-        starts = np.searchsorted(column[order], np.arange(self._count + 2))
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = self._count + 1, rows
-        lp.col_cost_ = np.zeros(self._count + 1)
-        lp.col_lower_ = np.zeros(self._count + 1)
-        upper = np.full(self._count + 1, _INFINITY)
-        upper[:-1][self._blocked] = 0.0
-        upper[-1] = 1.0
-        lp.col_upper_ = upper
-        lower = np.full(rows, -_INFINITY)
-        upper = np.full(rows, _INFINITY)
-        upper[: self._first_capacity] = 0.0
-        upper[self._first_capacity : self._first_floor] = model.capacities * self._row_scale
-        lp.row_lower_, lp.row_upper_ = lower, upper
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = starts.astype(np.int32)
-        lp.a_matrix_.index_ = row[order].astype(np.int32)
-        lp.a_matrix_.value_ = value[order]
-        self._solver.passModel(lp)
+        if len(splits):
+            parts.insert(0, self._split_rows(splits))
+        if len(parts) == 1:
+            return parts[0]
+        row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return row, column, value
+
+    def _split_rows(
+        self, splits: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        feed, scale = self.model.feed, self.scale
+        number = np.zeros(self._count, dtype=np.intp)
+        number[splits] = np.arange(len(splits))
+        row = np.concatenate([number[splits], number[feed.rows]])
+        column = np.concatenate([splits, feed.columns])
+        value = np.concatenate([scale[splits], -feed.values * scale[feed.columns]])
+        order = row.argsort(kind="stable")
+        return row[order], column[order], value[order]
 
 
 def quiet_solver(time_limit_seconds: float) -> highspy.Highs:
@@ -272,6 +308,8 @@ def _loose(solver: highspy.Highs) -> Any:
 def closed_locations(model: FlowModel) -> NDArray[np.bool_]:
     """Locations whose tuples cost something on a node or link without any capacity."""
     blocked = np.zeros(len(model.locations), dtype=bool)
+    if (model.capacities > 0.0).all():
+        return blocked
     closed = model.capacities[model.load.rows] <= 0.0
     blocked[model.load.columns[closed & (model.load.values > 0.0)]] = True
     return blocked
@@ -279,6 +317,8 @@ def closed_locations(model: FlowModel) -> NDArray[np.bool_]:
 
 def _row_scale(model: FlowModel, scale: Floats) -> Floats:
     """One over the capacity, or over the largest coefficient where there is no capacity."""
+    if (model.capacities > 0.0).all():
+        return 1.0 / model.capacities
     largest = np.zeros(len(model.constraints))
     np.maximum.at(largest, model.load.rows, model.load.values * scale[model.load.columns])
     size = np.where(model.capacities > 0.0, model.capacities, np.where(largest > 0, largest, 1.0))

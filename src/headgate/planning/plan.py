@@ -12,7 +12,7 @@ import numpy as np
 
 from headgate.planning.flow_model import Floats, Flow, FlowModel
 
-__all__ = ["Objective", "Plan", "Planner", "plan_from"]
+__all__ = ["Objective", "Plan", "Planner", "Prices", "plan_from"]
 
 
 class Objective(StrEnum):
@@ -23,12 +23,31 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True)
+class Prices:
+    """What proves a bound on the score: prices of the capacities and of the guarantees.
+
+    They are kept instead of the bound because a decision needs the plan at once and the
+    proof only when somebody asks. floors: guaranteed rates by query, in tuples per second.
+    """
+
+    capacities: Floats
+    floor_prices: Floats
+    floors: Floats
+
+    def score_bound(self, model: FlowModel, rates: Floats) -> float:
+        """No plan at these rates scores more (weak duality)."""
+        weights = model.weights + self.floor_prices
+        bound = model.score_bound(rates, self.capacities, weights)
+        return bound - float(self.floor_prices @ self.floors)
+
+
+@dataclass(frozen=True)
 class Plan:
     """Keep fractions by drop location, with the loads and rates they lead to.
 
     score:           weighted tuples per second over all queries.
     objective_value: what the planner maximised (equal to `score` for throughput).
-    objective_bound: no plan whatsoever reaches more; proven by the planner.
+    proof:           the bound that the planner has proven, or the prices that prove it.
     """
 
     planner: str
@@ -38,7 +57,14 @@ class Plan:
     keep: Floats = field(repr=False)
     flow: Flow = field(repr=False)
     objective_value: float
-    objective_bound: float
+    proof: float | Prices = field(repr=False)
+
+    @cached_property
+    def objective_bound(self) -> float:
+        """No plan whatsoever reaches more. Computed when it is first asked for."""
+        proof = self.proof
+        bound = proof.score_bound(self.model, self.rates) if isinstance(proof, Prices) else proof
+        return max(bound, self.objective_value)
 
     @property
     def score(self) -> float:
@@ -135,7 +161,7 @@ def plan_from(
     rates: Floats,
     keep: Floats,
     *,
-    bound: float,
+    bound: float | Prices,
     objective: Objective = Objective.THROUGHPUT,
     value: float | None = None,
 ) -> Plan:
@@ -145,16 +171,15 @@ def plan_from(
     loads are over a capacity by a solver's tolerance, all inputs are scaled
     down by that much, so that the plan is feasible as computed.
     """
-    keep = np.clip(keep, 0.0, 1.0)
+    keep = keep.clip(0.0, 1.0)
     flow = model.evaluate(rates, keep)
-    limited = model.capacities > 0.0
-    over = float(np.max(flow.loads[limited] / model.capacities[limited], initial=0.0))
+    over = model.fullest(flow)
     if 1.0 < over <= 1.0 + 1e-6:
-        inputs = model.levels[0]
-        keep[inputs] /= over * (1.0 + 1e-15)
-        flow = model.evaluate(rates, keep)
+        less = 1.0 / (over * (1.0 + 1e-15))
+        keep[model.entering] *= less
+        flow = flow.thinned(less, model.entering)
     idle = flow.offered <= 0.0
-    if np.any(idle):
-        keep = np.where(idle, 1.0, keep)
+    if idle.any():
+        keep[idle] = 1.0
     score = flow.score if value is None else value
-    return Plan(planner, objective, model, rates, keep, flow, score, max(bound, score))
+    return Plan(planner, objective, model, rates, keep, flow, score, bound)

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headgate.reduction.comparing import column_in, kinds_like, value_in
 from headgate.reduction.contract import ANY_SCALAR, Context, Filter, Verdict
-from headgate.reduction.grouping import Segments, group_labels, read_groups, segments
+from headgate.reduction.grouping import group_labels, read_groups, segments
 from headgate.reduction.parameters import ATTRIBUTE, SCALARS, parameter
 from headgate.reduction.queues import ColumnQueue, EventQueue
 from headgate.reduction.values import Kind, Scalar
 
 __all__ = ["EndOfSet"]
 
-Rows: TypeAlias = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class EndOfSet(Filter):
-    """Events whose value is not in the set are not concerned and stay."""
+    """Events whose value is not in the set are not concerned and stay.
+
+    latest: does a later event of the group take the place of an earlier one?
+    """
+
+    latest: ClassVar[bool]
 
     attribute: str | None = parameter(ATTRIBUTE, None)
     values: tuple[Scalar, ...] = parameter(SCALARS)
     group: str | None = parameter(ATTRIBUTE, None)
-
-    @staticmethod
-    @abstractmethod
-    def end(parts: Segments) -> Rows:
-        """The row that is selected in each group."""
-
-    @staticmethod
-    @abstractmethod
-    def replaces() -> bool:
-        """Does a later event of the group take the place of an earlier one?"""
 
     def judge_events(self, queue: EventQueue, context: Context) -> Verdict:
         del context
@@ -52,7 +43,7 @@ class EndOfSet(Filter):
                 odd[row] = True
             elif member and group is not None:
                 judged[row] = True
-                if self.replaces() or group not in chosen:
+                if self.latest or group not in chosen:
                     chosen[group] = row
         selected = np.zeros(len(queue), np.bool_)
         selected[list(chosen.values())] = True
@@ -64,7 +55,9 @@ class EndOfSet(Filter):
         groups = read_groups(queue, self.group)
         judged = member & groups.known
         selected = np.zeros(len(queue), np.bool_)
-        selected[self.end(segments(groups, judged))] = True
+        parts = segments(groups, judged)
+        ends = parts.begins + parts.lengths - 1 if self.latest else parts.begins
+        selected[parts.order[ends]] = True
         return Verdict(selected, judged, ~known | (member & ~groups.known))
 
     def needs(self) -> Mapping[str, frozenset[Kind]]:

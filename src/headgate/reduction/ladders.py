@@ -32,8 +32,9 @@ class TurnaroundSettings:
         in the order in which the paper prints its equations; False compares with the
         value before.
     The default is the equations as printed, in weight and order. It reacts only to large
-    changes, the other readings also to the random variation of a short queue; `headgate
-    reproduce pack-figure-8` shows where each settles by length of the queue.
+    changes, the other readings also to the random variation of a short queue. The paper's
+    figures disagree: its figure 8 (`headgate reproduce pack-figure-8`) is met by the order
+    of print, its figure 11 (`pack-figure-11`) only with smooth_first=False.
     down_above, up_below: a relative change beyond these moves one level down or up.
     """
 

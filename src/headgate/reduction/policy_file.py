@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path as FilePath
 
-from headgate.errors import PolicyError, Problem, UsageError
-from headgate.network.validation import nearest
+from headgate.errors import PolicyError, Problem
+from headgate.network.text_file import TextFileError, TextFileKind, read_text_file
 from headgate.network.yaml_fields import Document
 from headgate.reduction.policy import Policy, check_draft
 from headgate.reduction.policy_xml import read_xml
@@ -17,6 +16,10 @@ __all__ = ["MAX_POLICY_BYTES", "MAX_PROBLEMS", "load_policy", "parse_policy"]
 MAX_POLICY_BYTES = 64_000
 MAX_PROBLEMS = 100
 
+_FILE = TextFileKind(
+    "policy", (".yaml", ".yml", ".xml"), MAX_POLICY_BYTES, "a policy has a few lines"
+)
+
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """The policy in the file. XML if its first character is '<', else YAML.
@@ -24,26 +27,11 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     Raises PolicyError with every problem, each with its line, and UsageError if there is
     no file that can be read. Files above 64 kB are refused unread.
     """
-    file = FilePath(path)
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_POLICY_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {str(file)!r}{_nearest_file(file)}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"cannot read the policy {str(file)!r}: {reason}; give the path of a YAML or XML file"
-        ) from None
-    if len(data) > MAX_POLICY_BYTES:
-        raise PolicyError([_too_large(str(file))])
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = "the file is not UTF-8 text; save it as UTF-8"
-        raise PolicyError([Problem((), message, str(file), line)]) from None
-    return parse_policy(text, file=str(file))
+        text = read_text_file(path, _FILE)
+    except TextFileError as error:
+        raise PolicyError([Problem((), error.message, str(path), error.line)]) from None
+    return parse_policy(text, file=str(path))
 
 
 def parse_policy(text: str, file: str = "<text>") -> Policy:
@@ -52,7 +40,7 @@ def parse_policy(text: str, file: str = "<text>") -> Policy:
     Raises PolicyError with every problem, in the order of lines, and nothing else.
     """
     if len(text) > MAX_POLICY_BYTES:
-        raise PolicyError([_too_large(file)])
+        raise PolicyError([Problem((), _FILE.too_large(), file, 1)])
     document = Document(file)
     read = read_xml if text.lstrip().startswith("<") else read_yaml
     draft = read(document, text)
@@ -65,11 +53,6 @@ def parse_policy(text: str, file: str = "<text>") -> Policy:
     return policy
 
 
-def _too_large(file: str) -> Problem:
-    message = f"the file is larger than {MAX_POLICY_BYTES:,} bytes; a policy has a few lines"
-    return Problem((), message, file, 1)
-
-
 def _in_order(problems: list[Problem], file: str) -> list[Problem]:
     ordered = sorted(problems, key=lambda problem: problem.line or 0)
     cleaned = [Problem((), p.message, p.file, p.line) if p.field == ("?",) else p for p in ordered]
@@ -78,11 +61,3 @@ def _in_order(problems: list[Problem], file: str) -> list[Problem]:
         message = f"{more} more problems; correct those above first"
         cleaned[MAX_PROBLEMS:] = [Problem((), message, file, cleaned[MAX_PROBLEMS].line)]
     return cleaned or [Problem((), "the policy cannot be read", file, 1)]
-
-
-def _nearest_file(file: FilePath) -> str:
-    try:
-        near = [p.name for p in file.parent.iterdir() if p.suffix in (".yaml", ".yml", ".xml")]
-    except OSError:
-        return f"; there is no directory {str(file.parent)!r} either: check the path"
-    return nearest(file.name, near) if near else "; check the path"

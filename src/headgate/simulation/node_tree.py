@@ -50,8 +50,7 @@ REPLAN_ABOVE = 0.01  # a node decides anew when a rate has moved by more than th
 class TreeStep:
     """What happened in one step: score of the whole tree, traffic, and kept tuples by class.
 
-    overloaded_nodes: nodes above their capacity by more than `REPLAN_ABOVE`. Below that
-    share a node does not notice that a rate has moved.
+    overloaded_nodes: nodes and links above their capacity.
     largest_load_share: the largest load of a node or link, as a share of its capacity.
     """
 
@@ -95,12 +94,22 @@ class _Account:
 
 
 class NodeTree:
-    """A network whose nodes decide alone; `step` moves virtual time by one second."""
+    """A network whose nodes decide alone; `step` moves virtual time by one second.
+
+    replan_margin: nodes decide for rates that are higher by `REPLAN_ABOVE`; see
+    `CoordinatorSettings`.
+    """
 
     def __init__(
-        self, network: Network, classes: ClassSettings, tables: TableNodeSettings | None = None
+        self,
+        network: Network,
+        classes: ClassSettings,
+        tables: TableNodeSettings | None = None,
+        *,
+        replan_margin: bool = True,
     ) -> None:
         self.network = network
+        self._replan_margin = replan_margin
         self.model = compile_flow(network, gates_between_nodes=True)
         self.time_seconds = 0.0
         self._location = {arc: index for index, arc in enumerate(self.model.locations)}
@@ -130,9 +139,8 @@ class NodeTree:
         for message in sent:
             self._nodes[message.receiver].inbox.append(message)
         flow = self.model.evaluate(self.model.rates(rates), keep)
-        over = int(np.sum(flow.loads > self.model.capacities * (1.0 + REPLAN_ABOVE)))
-        limited = self.model.capacities > 0.0
-        fullest = float(np.max(flow.loads[limited] / self.model.capacities[limited], initial=0.0))
+        over = int(np.sum(flow.loads > self.model.capacities))
+        fullest = self.model.fullest(flow)
         now, self.time_seconds = self.time_seconds, self.time_seconds + 1.0
         size = sum(message.size_bytes for message in sent)
         return TreeStep(
@@ -181,6 +189,7 @@ class NodeTree:
             node=name,
             classes=classes,
             replan_above=REPLAN_ABOVE,
+            replan_margin=self._replan_margin,
             tables=self._tables,
             expected_rates_per_second=self._expected,
         )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.coordinator import (
@@ -41,6 +41,7 @@ __all__ = ["Agent", "TooLateError"]
 
 _KEEP_JOURNAL_LINES = 20_000
 _MARGIN_SECONDS = 0.25
+_CLOCK_SKEW_SECONDS = 1.0
 
 
 Record = Callable[[QueryRun, BatchReport, Mapping[str, float]], None]
@@ -81,9 +82,20 @@ class Agent:
         self._runs[run.key] = run
         run.target_seconds = settings.latency_target_seconds
         run.keep_at_least = settings.keep_at_least
+        run.percentile = settings.controller_settings.get("percentile")
+        run.drop_older_seconds = settings.drop_older_seconds
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
+
+    def recall(
+        self, run: QueryRun, batches: Sequence[tuple[BatchReport, Mapping[str, float]]]
+    ) -> None:
+        """What the query did before it was started again; see `recall`."""
+        with run.lock:
+            for report, rates in batches:
+                run.last_report, run.rates = report, rates
+                self._handle(report.event(run.name, rates, False))
 
     def remove(self, run: QueryRun) -> None:
         """A query has ended."""
@@ -102,6 +114,12 @@ class Agent:
         """At most this share passes the gate from the next batch on; 1 lifts the limit."""
         with run.lock:
             run.limits[gate] = keep_fraction
+            run.asked_batch = None
+
+    def set_drop_older(self, run: QueryRun, seconds: float | None) -> None:
+        """Tuples older than this fall after a stall, from the next batch on; None keeps them."""
+        with run.lock:
+            run.drop_older_seconds = seconds
             run.asked_batch = None
 
     def open_all(self, why: str) -> None:
@@ -161,23 +179,27 @@ class Agent:
             return None, _opened(start)
 
     def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+        now = time.time()
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
-            return None, start.changed_to({})
+            cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
+            return None, start.changed_to({}, older_than=cut_offs)
         batch = run.handle.batch()
         self._catch_up(run, batch)
+        cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
+        run.looked_at_seconds = now
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
             # next with a decision that was made for a crowd.
             sheds = any(share < 1.0 for share in run.answer.values()) or run.levels
             if not run.limits and sheds:
-                run.choose_levels({}, time.time())
+                run.choose_levels({}, now)
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, _changed(start, run)
-        run.choose_levels(self._ask(run, batch), time.time())
+            return batch, _changed(start, run, cut_offs)
+        run.choose_levels(self._ask(run, batch, tuple(cut_offs)), now)
         run.asked_batch = batch
-        return batch, _changed(start, run)
+        return batch, _changed(start, run, cut_offs)
 
-    def _ask(self, run: QueryRun, batch: int) -> dict[str, float]:
+    def _ask(self, run: QueryRun, batch: int, cut_off: Sequence[str]) -> dict[str, float]:
         now = time.time()
         waiting = run.waiting(now)
         event = BatchStarted(now, run.name, batch, waiting, run.waiting_age_seconds(now))
@@ -195,6 +217,8 @@ class Agent:
                 for gate, limit in limits.items():
                     if limit < keep.get(gate, 1.0):
                         keep[gate], why[gate] = limit, name
+        for gate in cut_off:
+            why[gate] = "too old" if keep.get(gate, 1.0) == 1.0 else f"{why[gate]}, too old"
         run.remember_why(batch, why)
         return keep
 
@@ -234,12 +258,17 @@ class Agent:
         if report.decision is not None and report.decision.note == UNREACHABLE:
             text = f"could not be asked for batch {report.batch}; everything was kept"
             self.alarms.raise_alarm("agent", run.name, text)
+        newest = max((g.last_arrival or 0.0 for g in report.gates.values()), default=0.0)
+        if newest > report.end_seconds + _CLOCK_SKEW_SECONDS:
+            ahead = newest - report.end_seconds
+            text = f"tuples arrived {ahead:.3g} s after their batch ended: a clock is wrong"
+            self.alarms.raise_alarm("clock", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
         for problem in run.learn(report):
             self.alarms.raise_alarm("policy", run.name, problem)
-        self._handle(report.event(run.name, before))
+        self._handle(report.event(run.name, run.rates, run.reports == 1, run.percentile))
         self._record(run, report, run.rates)
 
     def _handle(self, event: Event) -> list[Decision]:
@@ -254,8 +283,10 @@ class Agent:
         return decisions
 
 
-def _changed(start: GateDecision, run: QueryRun) -> GateDecision:
-    return start.changed_to(run.answer, levels=run.levels, now_micros=run.now_micros)
+def _changed(start: GateDecision, run: QueryRun, cut_offs: Mapping[str, int]) -> GateDecision:
+    return start.changed_to(
+        run.answer, older_than=cut_offs, levels=run.levels, now_micros=run.now_micros
+    )
 
 
 def _opened(start: GateDecision) -> GateDecision:

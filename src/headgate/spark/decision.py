@@ -26,6 +26,7 @@ _LARGEST_SALT = 2**62
 class GateDecision:
     """Thresholds in millionths by gate; a gate that is not named keeps everything.
 
+    older_than: by gate, in microseconds since 1970: tuples that arrived before it fall.
     levels: how far the policy of a gate is applied; 0 for a gate that is not named, and
         for every gate of an offset that was written before there were policies.
     now_micros: what time it is to OLDER_THAN, in microseconds since 1970; 0 if nobody asks.
@@ -38,15 +39,21 @@ class GateDecision:
     salt: int = 0
     keep: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    older_than: Mapping[str, int] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     now_micros: int = 0
 
     @property
     def sheds(self) -> bool:
-        return bool(self.levels) or any(limit < EVERYTHING for limit in self.keep.values())
+        falls = any(threshold < EVERYTHING for threshold in self.keep.values())
+        return falls or bool(self.older_than) or bool(self.levels)
 
     def threshold(self, gate: str) -> int:
         return self.keep.get(gate, EVERYTHING)
+
+    def cut_off(self, gate: str) -> int:
+        """Tuples of this gate that arrived before it fall; 0 where none does."""
+        return self.older_than.get(gate, 0)
 
     def level(self, gate: str) -> int:
         return self.levels.get(gate, 0)
@@ -55,6 +62,7 @@ class GateDecision:
         self,
         keep: Mapping[str, float],
         note: str = "",
+        older_than: Mapping[str, int] | None = None,
         levels: Mapping[str, int] | None = None,
         now_micros: int = 0,
     ) -> GateDecision:
@@ -65,30 +73,35 @@ class GateDecision:
         """
         wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
+        cut_offs = dict(sorted((older_than or {}).items()))
         applied = {gate: level for gate, level in sorted((levels or {}).items()) if level > 0}
         same = wanted == dict(self.keep) and applied == dict(self.levels)
-        if same and note == self.note and now_micros == self.now_micros:
+        same = same and cut_offs == dict(self.older_than) and now_micros == self.now_micros
+        if same and note == self.note:
             return self
         version = self.version + 1
         salt = version % _LARGEST_SALT
-        return GateDecision(version, salt, wanted, note, applied, now_micros)
+        return GateDecision(version, salt, wanted, note, cut_offs, applied, now_micros)
 
     def opened(self, note: str) -> GateDecision:
         """Keep everything, and say why."""
         return self.changed_to({}, note)
 
     def offset(self) -> dict[str, Any]:
-        policies: dict[str, Any] = {"levels": dict(self.levels)} if self.levels else {}
-        if self.now_micros:
-            policies["now"] = self.now_micros
-        return {
+        offset: dict[str, Any] = {
             "headgate": _FORMAT,
             "version": self.version,
             "salt": self.salt,
             "keep": dict(self.keep),
             "note": self.note,
-            **policies,
         }
+        if self.older_than:
+            offset["older_than"] = dict(self.older_than)
+        if self.levels:
+            offset["levels"] = dict(self.levels)
+        if self.now_micros:
+            offset["now"] = self.now_micros
+        return offset
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> GateDecision:
@@ -98,12 +111,14 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
+        older = {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()}
         levels = {str(gate): int(level) for gate, level in offset.get("levels", {}).items()}
         return cls(
             int(offset["version"]),
             int(offset["salt"]),
             keep,
             str(offset.get("note", "")),
+            older,
             levels,
             int(offset.get("now", 0)),
         )

@@ -4,9 +4,11 @@ A tuple passes when
 
     pmod(xxhash64(xxhash64(identity...), salt), 1 000 000) < threshold
 
-with salt and threshold from the batch's decision. The test is part of Spark's
-generated code: no `rand()`, no state, no extra job. The same pass counts what was
-offered and kept and looks at arrival times (`DataFrame.observe`).
+with salt and threshold from the batch's decision. Where the decision has a cut-off,
+tuples that arrived before it fall too. The test is part of Spark's generated code: no
+`rand()`, no state, no extra job. The same pass counts what was offered and kept and
+looks at arrival times (`DataFrame.observe`): the mean of all kept tuples, and quantiles
+of one in sixteen, chosen by a hash.
 
 Guarantees: a threshold of 1 000 000 keeps every tuple and 0 keeps none; the same tuple
 under the same decision has the same fate on any machine, in retries and replays;
@@ -34,6 +36,7 @@ from pyspark.sql.types import (
 from headgate.errors import UsageError
 from headgate.spark.decision import EVERYTHING
 from headgate.spark.live_array import LiveArray
+from headgate.spark.progress import ARRIVAL_QUANTILES
 
 __all__ = [
     "KEPT_COLUMN",
@@ -42,13 +45,18 @@ __all__ = [
     "add_gate",
     "check_gate",
     "count_metrics",
+    "fate",
     "identity_hash",
+    "live_index",
     "passes",
 ]
 
 METRIC_PREFIX = "headgate:"
 KEPT_COLUMN = "__headgate_kept"
-OPEN_VALUES = (0, EVERYTHING)
+OPEN_VALUES = (0, EVERYTHING, 0)
+"""Content of a gate's live array that keeps everything: salt, threshold, cut-off."""
+_SAMPLED_TUPLES = 16
+_QUANTILE_ACCURACY = 200
 
 
 def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
@@ -69,21 +77,35 @@ def add_gate(
     """`frame` behind a gate that keeps everything until a query is started on it."""
     names = check_gate(frame, gate, arrival, identity)
     live = LiveArray(spark, OPEN_VALUES).column()
-    # The index is 0 but cannot be folded: a constant index would let the optimiser write
-    # the present number into the generated code and compile it anew at every change.
-    zero = F.pmod(identity_hash(names), F.lit(1)).cast("int")
-    kept = passes(names, F.get(live, zero), F.get(live, zero + F.lit(1)))
-    metrics = count_metrics(KEPT_COLUMN, arrival)
+    kept = fate(frame, gate, arrival, names, live)
+    metrics = count_metrics(KEPT_COLUMN, arrival, names)
     measured = frame.withColumn(KEPT_COLUMN, kept).observe(METRIC_PREFIX + gate, *metrics)
     return measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN)
 
 
-def count_metrics(kept: str, arrival: str | None, of_kept: bool = False) -> list[Column]:
-    """What every gate observes: offered, kept, and when tuples arrived.
+def fate(
+    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str], live: Column
+) -> Column:
+    """Does the tuple pass by the hash and the cut-off of the live array?"""
+    zero = live_index(identity)
+    kept = passes(identity, F.get(live, zero), F.get(live, zero + F.lit(1)))
+    if arrival is None:
+        return kept
+    arrived = _micros(frame, gate, arrival)
+    return kept & F.coalesce(arrived >= F.get(live, zero + F.lit(2)), F.lit(True))
 
-    The mean arrival is over all offered tuples: by hash, which of them are kept does not
-    depend on when they arrived. A policy may well look at that: `of_kept` takes theirs.
+
+def live_index(identity: Sequence[str]) -> Column:
+    """0, but it cannot be folded.
+
+    A constant index would let the optimiser write the present number into the generated
+    code and compile it anew at every change.
     """
+    return F.pmod(identity_hash(identity), F.lit(1)).cast("int")
+
+
+def count_metrics(kept: str, arrival: str | None, identity: Sequence[str]) -> list[Column]:
+    """What every gate observes: offered, kept, and when tuples arrived."""
     # Each aggregate costs every row; these are the cheapest that say enough.
     metrics = [
         F.count(F.lit(1)).alias("offered"),
@@ -91,11 +113,16 @@ def count_metrics(kept: str, arrival: str | None, of_kept: bool = False) -> list
     ]
     if arrival is not None:
         time = F.col(_quoted(arrival))
-        mean = F.when(F.col(kept), time) if of_kept else time
+        seconds = F.when(F.col(kept), time.cast("double"))  # a sum of these cannot overflow
+        chosen = F.xxhash64(time, identity_hash(identity))
+        sample = F.when(chosen.bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0, seconds)
+        quantiles = F.percentile_approx(sample, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
         metrics += [
-            F.avg(mean.cast("double")).alias("arrival_mean"),  # seconds; cannot overflow
+            F.avg(seconds).alias("arrival_mean"),
             F.min(time).cast("double").alias("first_arrival"),
             F.max(time).cast("double").alias("last_arrival"),
+            F.count(sample).alias("sampled"),
+            quantiles.alias("arrival_quantiles"),
         ]
     return metrics
 
@@ -103,6 +130,14 @@ def count_metrics(kept: str, arrival: str | None, of_kept: bool = False) -> list
 def identity_hash(identity: Sequence[str]) -> Column:
     """The hash of the columns that say which tuple it is."""
     return F.xxhash64(*(F.col(_quoted(name)) for name in identity))
+
+
+def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
+    """Arrival in microseconds since 1970."""
+    time = F.col(_quoted(arrival))
+    if isinstance(_type_of(frame, gate, arrival), NumericType):
+        return time.cast("double") * F.lit(1e6)
+    return F.unix_micros(time.cast("timestamp"))
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ class LedgerBook:
             file.append(held)
             held.clear()
         except OSError as error:
-            file.close()
+            with suppress(OSError):  # closing tries to write once more
+                file.close()
             text = f"cannot write {file.directory}: {error}; {len(held)} rows wait in memory"
             self._alarms.raise_alarm("ledger", run.name, text)
 

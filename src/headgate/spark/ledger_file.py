@@ -104,9 +104,9 @@ class LedgerFile:
             self._part += 1
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _is_new(self, line: Line) -> bool:
         return line.batch > self._last.get((line.query_id, line.gate), -1)

@@ -28,8 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.decision import EVERYTHING
-from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX
+from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX, OPEN_VALUES
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
 from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
@@ -40,15 +39,16 @@ OWN_PREFIX = "__headgate_"
 _ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
 
 
-def gates_in(jplan: Any) -> list[str]:
-    """Names of the gates in an analysed plan, in the order of the plan, each once."""
-    found: list[str] = []
+def gates_in(jplan: Any) -> dict[str, bool]:
+    """The gates in an analysed plan, in its order; True for one that knows arrival times."""
+    found: dict[str, bool] = {}
     stack = [jplan]
     while stack:
         node = stack.pop()
         name = _gate_of(node)
-        if name is not None and name not in found:
-            found.append(name)
+        if name is not None:
+            names = [str(metric.name()) for metric in _items(node.metrics())]
+            found[name] = "arrival_mean" in names
         stack.extend(reversed(_items(node.children())))
     return found
 
@@ -155,8 +155,8 @@ class PlanRewrite:
         if gate not in self.arrays:
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            others = (0,) * (int(before.value().numElements()) - 2)
-            numbers = (secrets.randbits(62), EVERYTHING, *others)
+            others = (0,) * (int(before.value().numElements()) - len(OPEN_VALUES))
+            numbers = (secrets.randbits(62), *OPEN_VALUES[1:], *others)
             self.arrays[gate] = LiveArray(self._spark, numbers)
         return self.arrays[gate]
 

@@ -9,14 +9,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.decision import GateDecision, is_decision
 
-__all__ = ["BatchReport", "GateReport", "parse_progress"]
+__all__ = ["ARRIVAL_QUANTILES", "BatchReport", "GateReport", "parse_progress"]
 
 _METRIC_PREFIX = "headgate:"
-_COUNTS = {"offered", "kept", "arrival_mean", "first_arrival", "last_arrival"}
+_COUNTS = {
+    "offered",
+    "kept",
+    "arrival_mean",
+    "first_arrival",
+    "last_arrival",
+    "sampled",
+    "arrival_quantiles",
+}
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
+ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
+"""As the gate observes them; 0.05 of the arrivals are older than 95 % of the latencies."""
+_ENOUGH_SAMPLES = 32
 _CLOCK_TICK_SECONDS = 1.0
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
@@ -25,6 +38,8 @@ _SHORTEST_INTERVAL_SECONDS = 0.01
 class GateReport:
     """What one gate saw. Arrivals in seconds since 1970, None where there are none.
 
+    The mean is over kept tuples, first and last over all. `arrival_quantiles` stand for
+    `ARRIVAL_QUANTILES`, from `sampled` kept tuples.
     policy: what else was observed, for the policy of the gate to read.
     """
 
@@ -33,11 +48,27 @@ class GateReport:
     arrival_mean: float | None = None
     first_arrival: float | None = None
     last_arrival: float | None = None
+    sampled: int = 0
+    arrival_quantiles: tuple[float, ...] = ()
     policy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dropped(self) -> int:
         return self.offered - self.kept
+
+    def arrival_curve(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Times and the shares of kept tuples that had arrived by then, both ascending.
+
+        Measured where enough tuples were sampled; else a straight line from the first to
+        the last arrival.
+        """
+        if self.kept == 0 or self.first_arrival is None or self.last_arrival is None:
+            return None
+        if self.sampled >= _ENOUGH_SAMPLES and len(self.arrival_quantiles) == len(
+            ARRIVAL_QUANTILES
+        ):
+            return self.arrival_quantiles, ARRIVAL_QUANTILES
+        return (self.first_arrival, self.last_arrival), (0.0, 1.0)
 
     def arrival_rate_per_second(self, interval_seconds: float) -> float:
         """Tuples a second over the time in which they arrived, at most `interval_seconds`.
@@ -81,35 +112,48 @@ class BatchReport:
                 kept += gate.kept
         return total / kept if kept else None
 
-    def latency_percentiles_seconds(self) -> dict[float, float]:
-        """As if arrivals were even between the first and the last one: an estimate."""
-        ranges = [
-            (gate.first_arrival, gate.last_arrival)
+    def latency_percentiles_seconds(self, *further: float) -> dict[float, float]:
+        """End of the batch minus quantiles of arrival, over the kept tuples of all gates."""
+        curves = [
+            (curve, gate.kept)
             for gate in self.gates.values()
-            if gate.first_arrival is not None and gate.last_arrival is not None and gate.kept > 0
+            if (curve := gate.arrival_curve()) is not None
         ]
-        if not ranges:
+        if not curves:
             return {}
-        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
-        return {p: self.end_seconds - last + p / 100.0 * (last - first) for p in _PERCENTILES}
+        times = np.unique(np.concatenate([curve[0] for curve, _ in curves]))
+        arrived = sum(
+            kept * np.interp(times, curve[0], curve[1], left=0.0, right=1.0)
+            for curve, kept in curves
+        )
+        shares = arrived / sum(kept for _, kept in curves)
+        return {
+            p: self.end_seconds - float(np.interp(1.0 - p / 100.0, shares, times))
+            for p in (*_PERCENTILES, *further)
+        }
 
-    def event(self, query: str, before: BatchReport | None) -> BatchCompleted:
-        """What the coordinator is told. `before` is the batch before this one.
+    def event(
+        self,
+        query: str,
+        rates: Mapping[str, float],
+        is_first: bool,
+        percentile: float | None = None,
+    ) -> BatchCompleted:
+        """What the coordinator is told; `rates` are the arrival rates at the gates.
 
         The first batch of a run compiles code, starts processes and fills caches. Its time
         says nothing of the next ones, so its busy time is given as 0, which teaches nothing.
         """
-        rate = sum(self.arrival_rates(before).values())
         return BatchCompleted(
             self.end_seconds,
             query,
             self.batch,
             self.duration_seconds,
-            0.0 if before is None else self.duration_seconds,
+            0.0 if is_first else self.duration_seconds,
             {n: GateCount(g.offered, g.kept, g.dropped) for n, g in self.gates.items()},
             self.latency_mean_seconds(),
-            self.latency_percentiles_seconds(),
-            rate,
+            self.latency_percentiles_seconds(*(() if percentile is None else (percentile,))),
+            sum(rates.values()),
         )
 
     def arrival_rates(self, before: BatchReport | None) -> dict[str, float]:
@@ -159,6 +203,8 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
+        int(values.get("sampled") or 0),
+        tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         {name: value for name, value in values.items() if name not in _COUNTS},
     )
 
@@ -171,5 +217,8 @@ def _decision(sources: Any) -> GateDecision | None:
     for source in sources:
         offset = source.get("endOffset")
         if is_decision(offset):
-            return GateDecision.from_offset(offset)
+            try:
+                return GateDecision.from_offset(offset)
+            except ValueError:  # of a later Headgate: the counts are good all the same
+                return None
     return None

@@ -44,6 +44,7 @@ class QueryRun:
     finite:       the trigger ends by itself (AvailableNow): nothing is dropped.
     same_tuples:  gates whose salt never changes, so that equal identities share their fate
                   in all batches.
+    timed_gates:  gates that know when a tuple arrived: only these can drop old ones.
     policies:     of the gates that have one.
     """
 
@@ -54,6 +55,7 @@ class QueryRun:
         arrays: Mapping[str, GateArray],
         finite: bool = False,
         same_tuples: frozenset[str] = frozenset(),
+        timed_gates: frozenset[str] = frozenset(),
         policies: Mapping[str, PolicyRun] | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
@@ -65,6 +67,9 @@ class QueryRun:
         self.last_report: BatchReport | None = None
         self.reports = 0
         self.target_seconds: float | None = None
+        self.percentile: float | None = None
+        self.drop_older_seconds: float | None = None
+        self.looked_at_seconds: float | None = None
         self.asked_batch: int | None = None
         self.answer: Mapping[str, float] = {}
         self.levels: Mapping[str, int] = {}
@@ -76,6 +81,7 @@ class QueryRun:
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
         self._arrays = dict(arrays)
+        self._timed_gates = timed_gates
         self._same_tuples = same_tuples
         self._applied_for: int | None = None
 
@@ -88,16 +94,16 @@ class QueryRun:
         for gate, array in self._arrays.items():
             salt = 0 if gate in self._same_tuples else decision.salt
             policy = self.policies.get(gate)
+            numbers = (salt, decision.threshold(gate), decision.cut_off(gate))
             if policy is None:
-                array.set((salt, decision.threshold(gate)))
+                array.set(numbers)
                 continue
             level = min(decision.level(gate), len(policy.gate.policy.levels))
             policy.place_states()
             now_micros = decision.now_micros
             if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
                 now_micros = round(time.time() * 1e6)
-            numbers = policy.numbers(level, now_micros)
-            array.set((salt, decision.threshold(gate), *numbers))
+            array.set((*numbers, *policy.numbers(level, now_micros)))
         self.decision = decision
         self._applied_for = batch
 
@@ -134,7 +140,7 @@ class QueryRun:
     def open(self) -> None:
         """Keep everything until the next decision."""
         for gate, array in self._arrays.items():
-            array.set((0, EVERYTHING, 0, 0, 0) if gate in self.policies else (0, EVERYTHING))
+            array.set((0, EVERYTHING, 0, 0, 0, 0) if gate in self.policies else (0, EVERYTHING, 0))
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
@@ -161,6 +167,29 @@ class QueryRun:
         if first.duration_seconds <= target or first.offered == 0:
             return 1.0
         return min(1.0, first.offered / max(1, sum(waiting.values())))
+
+    def cut_offs(self, now_seconds: float) -> dict[str, int]:
+        """Where tuples may wait that are too old: what is older falls, by gate.
+
+        At every question Spark looks for what has arrived since the one before. So old
+        tuples can wait only if nobody has looked for so long, at the first look of a run,
+        or if the last batch began with old ones (a source that hands out a part at a time).
+        At other times there is no cut-off: it would be a new decision for every batch.
+        """
+        limit, last = self.drop_older_seconds, self.last_report
+        if limit is None or self.finite:
+            return {}
+        looked = self.looked_at_seconds
+        stalled = looked is None or now_seconds - looked > limit
+        if not stalled and last is not None:
+            first = min(
+                (g.first_arrival for g in last.gates.values() if g.first_arrival is not None),
+                default=last.start_seconds,
+            )
+            stalled = last.start_seconds - first > limit
+        if not stalled:
+            return {}
+        return dict.fromkeys(sorted(self._timed_gates), round((now_seconds - limit) * 1e6))
 
     def waiting(self, now_seconds: float) -> dict[str, int]:
         """How many tuples should be waiting at each gate, from the last known rates."""

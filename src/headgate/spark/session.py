@@ -37,6 +37,7 @@ from headgate.spark.companion import FORMAT, CompanionSource
 from headgate.spark.digest_book import DigestBook, digest_table
 from headgate.spark.gate import add_gate, check_gate
 from headgate.spark.ledger_book import LedgerBook
+from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
@@ -45,6 +46,7 @@ from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
 from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.recall import recalled_batches
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
 from headgate.spark.server import AgentServer
@@ -134,6 +136,7 @@ class Headgate:
         *,
         percentile: float | None = None,
         keep_at_least: float = 0.0,
+        drop_older: str | float | None = None,
         controller: str = "model",
         path: str | None = None,
         table: str | None = None,
@@ -142,8 +145,9 @@ class Headgate:
 
         name:          the query's name, also in the ledger.
         latency:       target from arrival to result, "3s" or seconds; None only measures.
-        percentile:    None holds the mean, 95 the 95th percentile (an estimate).
+        percentile:    None holds the mean, 95 the 95th percentile.
         keep_at_least: share that is kept whatever happens.
+        drop_older:    after a stall, tuples that arrived longer ago than this fall ("10m").
         path, table:   as for the writer's own `start` and `toTable`.
         """
         target = None if latency is None else _seconds(latency, "latency")
@@ -159,14 +163,23 @@ class Headgate:
         if controller == "model":
             extra = {"period_seconds": facts.trigger_seconds, "percentile": percentile}
         settings = QuerySettings(
-            tuple(gates), target, None, controller, extra, keep_at_least=keep_at_least
+            tuple(gates),
+            target,
+            None,
+            controller,
+            extra,
+            keep_at_least,
+            None if drop_older is None else _seconds(drop_older, "drop_older"),
         )
+        timed = frozenset(gate for gate, is_timed in gates.items() if is_timed)
+        if drop_older is not None and not timed:
+            raise UsageError(f"query {name!r}: drop_older needs a gate with an arrival column")
         state = self._state_of(name, facts)
         why_not = _cannot_gate(facts, state)
         if why_not is not None:
             self.alarms_raised.raise_alarm("not gated", name, why_not)
             return writer.toTable(table) if table is not None else writer.start(path)
-        return self._start_gated(writer, name, plan, facts, state, settings, path, table)
+        return self._start_gated(writer, name, plan, facts, state, settings, timed, path, table)
 
     def _start_gated(
         self,
@@ -176,6 +189,7 @@ class Headgate:
         facts: WriterFacts,
         state: CheckpointState,
         settings: QuerySettings,
+        timed: frozenset[str],
         path: str | None,
         table: str | None,
     ) -> StreamingQuery:
@@ -188,11 +202,12 @@ class Headgate:
             for gate, made in rewrite.policies.items()
         }
         same = frozenset(self._same_tuples)
-        run = QueryRun(key, name, rewrite.arrays, finite, same, policies)
+        run = QueryRun(key, name, rewrite.arrays, finite, same, timed, policies)
         self._restore(run, facts, state)
         if state.decision is not None:
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
+        self._recall(run, facts, state)
         try:
             checked = bool(rewrite.texts)
             query = start_on_plan(self._spark, writer, own_plan, path, table, checked)
@@ -226,6 +241,17 @@ class Headgate:
     def _record(self, *batch: Any) -> None:
         self._events.put(partial(self._book.enter, *batch))
         self._events.put(partial(self._digests.enter, *batch))
+
+    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
+        if facts.checkpoint is None or state.is_new:
+            return
+        try:
+            directory = ledger_directory(facts.checkpoint)
+            if directory is not None:
+                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
+        except Exception as error:
+            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
+            self.alarms_raised.raise_alarm("ledger", run.name, text)
 
     def _begin(
         self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
@@ -306,6 +332,16 @@ class Headgate:
                 return
         known = ", ".join(f"{run.name}/{gate}" for run in self._agent.runs for gate in run.gates)
         raise UsageError(f"no gate {query}/{gate}; running are: {known or 'none'}")
+
+    def drop_older(self, query: str, than: str | float | None) -> None:
+        """After a stall, let tuples fall that arrived longer ago than this; None keeps them."""
+        seconds = None if than is None else _seconds(than, "than")
+        for run in self._agent.runs:
+            if run.name == query:
+                self._agent.set_drop_older(run, seconds)
+                return
+        known = ", ".join(run.name for run in self._agent.runs)
+        raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
 
     # --- what happened --------------------------------------------------------------------------
 

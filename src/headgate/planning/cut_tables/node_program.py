@@ -199,7 +199,7 @@ class NodeProgram:
         self._add_splits()
         for index, capacity in enumerate(part.capacities.tolist()):
             entries = part.load.rows == index
-            columns = part.load.columns[entries]
+            columns = part.load.columns[entries].astype(np.int32)
             values = part.load.values[entries] * self._scale[columns] * self._row_scale[index]
             limit = capacity * self._row_scale[index]
             solver.addRow(-_INFINITY, limit, len(columns), columns, values)

@@ -170,7 +170,7 @@ class OptimalPieces:
                 self.model, self._scale, self._time_limit_seconds, floors=False, levels=False
             )
         self._program.set_rates(self._all_rates(point))
-        solution = self._program.maximise(self.model.weights)
+        solution = self._program.maximise_score()
         self.solver_runs += 1
         if solution is None:  # dropping everything is always feasible
             raise PlanningError("the solver found no plan at all; check for extreme costs or rates")

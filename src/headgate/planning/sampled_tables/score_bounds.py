@@ -51,7 +51,7 @@ def _prices(model: FlowModel) -> list[Floats]:
         rates = np.zeros(len(full))
         rates[list(chosen)] = 2.0 * full[list(chosen)]
         program.set_rates(rates)
-        solution = program.maximise(model.weights)
+        solution = program.maximise_score()
         if solution is not None:
             found.append(solution.capacity_prices)
     return found

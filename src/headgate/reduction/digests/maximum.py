@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from headgate.reduction.digest_contract import NumberDigest
+from headgate.reduction.extremes import Extreme
 
 __all__ = ["Maximum"]
 
-Floats: TypeAlias = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
-class Maximum(NumberDigest):
+class Maximum(Extreme):
     """The largest of the attribute; None where no event had a number."""
 
     name: ClassVar[str] = "MAX"
 
-    def nothing(self) -> float | None:
-        return None
-
-    def of_numbers(self, numbers: Floats) -> float | None:
-        return float(numbers.max()) + 0.0 if len(numbers) else None
-
-    def merge(self, left: float | None, right: float | None) -> float | None:
-        return max((value for value in (left, right) if value is not None), default=None)
-
-    def result(self, content: float | None) -> float | None:
-        return content
-
-    def to_json(self, content: float | None) -> float | None:
-        return content
-
-    def from_json(self, data: Any) -> float | None:
-        if data is None:
-            return None
-        if isinstance(data, bool) or not isinstance(data, int | float):
-            raise ValueError("expected a number or null")
-        if abs(data) > 1.7976931348623157e308 or not math.isfinite(data):
-            raise ValueError("expected a finite number")
-        return float(data)
+    @staticmethod
+    def pick(numbers: Iterable[float]) -> float | None:
+        return max(numbers, default=None)

@@ -7,17 +7,11 @@ values stay. Per group if a group is given. Each queue on its own: no state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar
 
 from headgate.reduction.end_of_set import EndOfSet
-from headgate.reduction.grouping import Segments
 
 __all__ = ["First"]
-
-Rows: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +19,4 @@ class First(EndOfSet):
     """The first event whose attribute is one of `values`."""
 
     name: ClassVar[str] = "FIRST"
-
-    @staticmethod
-    def end(parts: Segments) -> Rows:
-        return parts.order[parts.begins]
-
-    @staticmethod
-    def replaces() -> bool:
-        return False
+    latest: ClassVar[bool] = False

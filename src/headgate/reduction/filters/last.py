@@ -7,17 +7,11 @@ values stay. Per group if a group is given. Each queue on its own: no state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar
 
 from headgate.reduction.end_of_set import EndOfSet
-from headgate.reduction.grouping import Segments
 
 __all__ = ["Last"]
-
-Rows: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +19,4 @@ class Last(EndOfSet):
     """The last event whose attribute is one of `values`."""
 
     name: ClassVar[str] = "LAST"
-
-    @staticmethod
-    def end(parts: Segments) -> Rows:
-        ends: Rows = parts.begins + parts.lengths - 1
-        return parts.order[ends]
-
-    @staticmethod
-    def replaces() -> bool:
-        return True
+    latest: ClassVar[bool] = True

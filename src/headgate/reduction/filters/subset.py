@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.reduction.contract import RowFilter
-from headgate.reduction.members import member_keys, strangers
-from headgate.reduction.parameters import SCALARS, parameter
-from headgate.reduction.queues import ColumnQueue
-from headgate.reduction.values import Kind, Scalar, elements_of, key_of
+from headgate.reduction.columns import Sets
+from headgate.reduction.members import strangers
+from headgate.reduction.set_filter import SetFilter
 
 __all__ = ["Subset"]
 
@@ -20,21 +19,15 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Subset(RowFilter):
+class Subset(SetFilter):
     """Every element is one of `values`; equal sets and the empty set count too."""
 
     name: ClassVar[str] = "SUBSET"
-    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.SET})
 
-    values: tuple[Scalar, ...] = parameter(SCALARS)
+    @staticmethod
+    def compare(elements: AbstractSet[str | None], members: frozenset[str]) -> bool:
+        return elements <= members
 
-    def test_value(self, value: Any) -> bool | None:
-        elements = elements_of(value)
-        if elements is None:
-            return None
-        members = member_keys(self.values)
-        return all(key_of(element) in members for element in elements)
-
-    def test_column(self, queue: ColumnQueue) -> tuple[Mask, Mask]:
-        sets = queue.sets(self.attribute or "")
-        return strangers(sets, self.values) == 0, sets.known
+    def compare_column(self, sets: Sets) -> Mask:
+        selected: Mask = strangers(sets, self.values) == 0
+        return selected

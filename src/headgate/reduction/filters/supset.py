@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.reduction.contract import RowFilter
-from headgate.reduction.members import member_keys, rows_with
-from headgate.reduction.parameters import SCALARS, parameter
-from headgate.reduction.queues import ColumnQueue
-from headgate.reduction.values import Kind, Scalar, elements_of, key_of
+from headgate.reduction.columns import Sets
+from headgate.reduction.members import rows_with
+from headgate.reduction.set_filter import SetFilter
 
 __all__ = ["Supset"]
 
@@ -20,20 +19,15 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Supset(RowFilter):
+class Supset(SetFilter):
     """Each of `values` is an element; equal sets count too."""
 
     name: ClassVar[str] = "SUPSET"
-    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.SET})
 
-    values: tuple[Scalar, ...] = parameter(SCALARS)
+    @staticmethod
+    def compare(elements: AbstractSet[str | None], members: frozenset[str]) -> bool:
+        return members <= elements
 
-    def test_value(self, value: Any) -> bool | None:
-        elements = elements_of(value)
-        if elements is None:
-            return None
-        return member_keys(self.values) <= {key_of(element) for element in elements}
-
-    def test_column(self, queue: ColumnQueue) -> tuple[Mask, Mask]:
-        sets = queue.sets(self.attribute or "")
-        return rows_with(sets, self.values) == len(self.values), sets.known
+    def compare_column(self, sets: Sets) -> Mask:
+        selected: Mask = rows_with(sets, self.values) == len(self.values)
+        return selected

@@ -16,32 +16,26 @@ the second level" carries.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headgate.reduction import (
-    BudgetLadder,
-    Packing,
-    PackingRequest,
-    Policy,
-    PolicyBuilder,
-    TurnaroundLadder,
-    TurnaroundSettings,
-    make_room,
-    reduce_to_budget,
-    use,
-)
+from headgate.reduction import Policy, PolicyBuilder, TurnaroundSettings, use
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.figures import COLOURS
+from headgate.simulation.packed_queue import (
+    BudgetPacker,
+    Packer,
+    QueueTrace,
+    TurnaroundPacker,
+    run_queue,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PACK_FIGURE_8", "Trace", "simulate"]
+__all__ = ["PACK_FIGURE_8", "loss_when_full", "over_the_link", "policy"]
 
 EVENT_SECONDS = 0.030
 EVENT_BYTES = 268
@@ -57,23 +51,6 @@ WARM_SECONDS = 30.0  # the queue is full by then
 PRINTED = TurnaroundSettings()
 USUAL = TurnaroundSettings(alpha=0.9, smooth_first=False)
 
-Pack = Callable[[list[dict[str, Any]], float, int], Packing]
-
-
-@dataclass
-class Trace:
-    """What happened: per event sent its latency, per packing its level and ratio."""
-
-    name: str
-    sent: list[tuple[float, float]] = field(default_factory=list)  # seconds, latency
-    packings: list[tuple[float, int, float]] = field(default_factory=list)  # level, ratio
-    offered: int = 0
-    lost: int = 0
-    waiting: int = 0
-
-    def latencies(self, after_seconds: float) -> list[float]:
-        return [latency for time, latency in self.sent if time >= after_seconds]
-
 
 def policy() -> Policy:
     builder = PolicyBuilder("figure 8", identity="number")
@@ -82,128 +59,76 @@ def policy() -> Policy:
     return builder.digest("COUNT").build()
 
 
-def simulate(
-    name: str, seconds: float, pack: Pack | None, queue_events: int = QUEUE_EVENTS
-) -> Trace:
-    """One run; without `pack` the event that finds the queue full is dropped."""
-    trace = Trace(name)
-    queue: list[dict[str, Any]] = []
-    link_free_seconds = 0.0
-    for number in range(int(seconds / EVENT_SECONDS)):
-        now = number * EVENT_SECONDS
-        sent = 0
-        while sent < len(queue) and link_free_seconds + SEND_SECONDS <= now:
-            link_free_seconds += SEND_SECONDS
-            trace.sent.append((link_free_seconds, link_free_seconds - queue[sent]["created"]))
-            sent += 1
-        del queue[:sent]
-        if not queue:
-            link_free_seconds = max(link_free_seconds, now)
-        trace.offered += 1
-        if len(queue) >= queue_events:
-            if pack is None:
-                trace.lost += 1
-                continue
-            packing = pack(queue, now, len(trace.packings))
-            queue = list(packing.kept)
-            trace.lost += packing.digest.dropped
-            trace.packings.append((now, packing.level, packing.dropped / packing.offered))
-        queue.append({"number": number, "created": now})
-    trace.waiting = len(queue)
-    return trace
+def over_the_link(
+    seconds: float, packer: Packer | None, queue_events: int = QUEUE_EVENTS
+) -> QueueTrace:
+    """One run; without a packer the event that finds the queue full is dropped."""
+    times = (number * EVENT_SECONDS for number in range(int(seconds / EVENT_SECONDS)))
+    events = ((time, {"number": number}) for number, time in enumerate(times))
+    return run_queue(events, queue_events, lambda _event, _start: SEND_SECONDS, packer)
 
 
-def paper_pack(seed: int, settings: TurnaroundSettings) -> Pack:
-    reduction = policy()
-    ladder = TurnaroundLadder(len(reduction.levels), settings)
-
-    def pack(queue: list[dict[str, Any]], now: float, number: int) -> Packing:
-        salt = seed * 1_000_000 + number
-        return make_room(queue, reduction, ladder.choose(now), PackingRequest(salt=salt))
-
-    return pack
-
-
-def budget_pack(seed: int) -> Pack:
-    reduction = policy()
-    ladder = BudgetLadder(len(reduction.levels))
-
-    def pack(queue: list[dict[str, Any]], now: float, number: int) -> Packing:
-        del now
-        level = ladder.choose(len(queue), BUDGET_EVENTS)
-        request = PackingRequest(salt=seed * 1_000_000 + number)
-        packing = reduce_to_budget(queue, reduction, BUDGET_EVENTS, level, request)
-        ladder.observe(packing)
-        return packing
-
-    return pack
-
-
-def _traces(request: Request) -> list[Callable[[float], Trace]]:
-    runs: dict[str, Pack | None] = {
+def _packers(seed: int) -> dict[str, Packer | None]:
+    return {
         "drop-tail": None,
-        "ladder as printed": paper_pack(request.seed, PRINTED),
-        "ladder, usual filter": paper_pack(request.seed, USUAL),
-        "ladder by budget": budget_pack(request.seed),
+        "ladder as printed": TurnaroundPacker(policy(), PRINTED, seed),
+        "ladder, usual filter": TurnaroundPacker(policy(), USUAL, seed),
+        "ladder by budget": BudgetPacker(policy(), BUDGET_EVENTS, seed=seed),
     }
-    return [partial(_simulated, name, pack) for name, pack in runs.items()]
 
 
-def _simulated(name: str, pack: Pack | None, seconds: float) -> Trace:
-    return simulate(name, seconds, pack)
-
-
-def _rows(trace: Trace) -> list[Row]:
+def _rows(name: str, trace: QueueTrace) -> list[Row]:
     """The latency of every event sent, and every packing."""
     sent: list[Row] = [
-        {"run": trace.name, "seconds": time, "latency_seconds": latency}
-        for time, latency in trace.sent
+        {"run": name, "seconds": time, "latency_seconds": latency} for time, latency in trace.served
     ]
     packed: list[Row] = [
-        {"run": trace.name, "seconds": time, "level": level, "dropped_share": ratio}
-        for time, level, ratio in trace.packings
+        {
+            "run": name,
+            "seconds": packed.seconds,
+            "level": packed.packing.level,
+            "dropped_share": packed.dropped_share,
+        }
+        for packed in trace.packings
     ]
     return [*sent, *packed]
 
 
-def level_share(trace: Trace, level: int) -> float:
-    levels = Counter(packing_level for _, packing_level, _ in trace.packings)
-    return levels[level] / max(1, len(trace.packings))
-
-
-def loss_when_full(trace: Trace, seconds: float) -> float:
+def loss_when_full(trace: QueueTrace, seconds: float) -> float:
     """The share lost after the queue had filled: what arrived and was never sent."""
     arrived = (seconds - WARM_SECONDS) / EVENT_SECONDS
     return 1.0 - len(trace.latencies(WARM_SECONDS)) / arrived
 
 
-def _findings(traces: Sequence[Trace], seconds: float) -> list[Finding]:
+def _findings(traces: Sequence[QueueTrace], seconds: float) -> list[Finding]:
     tail, printed, usual, budget = traces
-    mean = {t.name: fmean(t.latencies(WARM_SECONDS)) for t in traces}
+    tail_mean, printed_mean, usual_mean, budget_mean = (
+        fmean(trace.latencies(WARM_SECONDS)) for trace in traces
+    )
     return [
         Finding("drop-tail: share lost when full", loss_when_full(tail, seconds), 0.30),
-        Finding("drop-tail: mean latency, s", mean[tail.name], note="the paper: high, constant"),
+        Finding("drop-tail: mean latency, s", tail_mean, note="the paper: high, constant"),
         Finding("drop-tail: spread of the latency, s", pstdev(tail.latencies(WARM_SECONDS))),
         Finding(
             "ladder as printed: packings at level 2",
-            level_share(printed, 2),
+            printed.level_share(2),
             note="the paper: most, at 0.325",
         ),
         Finding(
             "ladder as printed: mean share that level 2 dropped",
-            fmean(ratio for _, level, ratio in printed.packings if level == 2),
+            fmean(p.dropped_share for p in printed.packings if p.packing.level == 2),
             0.325,
         ),
-        Finding("ladder as printed: mean latency, s", mean[printed.name], note="the paper: lower"),
+        Finding("ladder as printed: mean latency, s", printed_mean, note="the paper: lower"),
         Finding("ladder as printed: share lost when full", loss_when_full(printed, seconds)),
         Finding(
             "ladder, usual filter: packings at level 2",
-            level_share(usual, 2),
+            usual.level_share(2),
             note="random variation moves it; at level 3 a drop varies least",
         ),
-        Finding("ladder, usual filter: mean latency, s", mean[usual.name]),
-        Finding("ladder by budget: packings at level 2", level_share(budget, 2)),
-        Finding("ladder by budget: mean latency, s", mean[budget.name]),
+        Finding("ladder, usual filter: mean latency, s", usual_mean),
+        Finding("ladder by budget: packings at level 2", budget.level_share(2)),
+        Finding("ladder by budget: mean latency, s", budget_mean),
         Finding("ladder by budget: share lost when full", loss_when_full(budget, seconds)),
     ]
 
@@ -213,8 +138,9 @@ def _sweep(seed: int, seconds: float) -> list[Row]:
     rows: list[Row] = []
     for queue_events in SWEEP_EVENTS:
         for name, settings in (("as printed", PRINTED), ("usual filter", USUAL)):
-            trace = simulate(name, seconds, paper_pack(seed, settings), queue_events)
-            shares = {f"level_{level}_share": level_share(trace, level) for level in (1, 2, 3)}
+            packer = TurnaroundPacker(policy(), settings, seed)
+            trace = over_the_link(seconds, packer, queue_events)
+            shares = {f"level_{level}_share": trace.level_share(level) for level in (1, 2, 3)}
             run = f"sweep, {name}"
             rows.append({"run": run, "queue_events": queue_events, **shares})
     return rows
@@ -231,14 +157,15 @@ def _sweep_findings(rows: Sequence[Row]) -> list[Finding]:
     ]
 
 
-def _draw(traces: Sequence[Trace], figure: Figure) -> None:
+def _draw(traces: dict[str, QueueTrace], figure: Figure) -> None:
     above, below = figure.subplots(2, 1, sharex=True)
-    for trace, colour in zip(traces, COLOURS, strict=False):
-        times, latencies = zip(*trace.sent, strict=True)
-        above.plot(times, latencies, color=colour, linewidth=0.8, label=trace.name)
+    for (name, trace), colour in zip(traces.items(), COLOURS, strict=False):
+        times, latencies = zip(*trace.served, strict=True)
+        above.plot(times, latencies, color=colour, linewidth=0.8, label=name)
         if trace.packings:
-            moments, _, ratios = zip(*trace.packings, strict=True)
-            below.plot(moments, ratios, ".", color=colour, label=trace.name)
+            moments = [packed.seconds for packed in trace.packings]
+            shares = [packed.dropped_share for packed in trace.packings]
+            below.plot(moments, shares, ".", color=colour, label=name)
     above.set_ylabel("latency, s")
     above.legend(loc="lower right")
     below.axhline(0.325, color=COLOURS[-1], linewidth=0.8)
@@ -249,14 +176,14 @@ def _draw(traces: Sequence[Trace], figure: Figure) -> None:
 
 def _run(request: Request, progress: Progress) -> Outcome:
     seconds = QUICK_SECONDS if request.quick else SECONDS
-    runs = _traces(request)
-    traces = []
-    for done, run in enumerate(runs):
-        progress(done, len(runs), f"run {done + 1}")
-        traces.append(run(seconds))
+    packers = _packers(request.seed)
+    traces = {}
+    for done, (name, packer) in enumerate(packers.items()):
+        progress(done, len(packers), name)
+        traces[name] = over_the_link(seconds, packer)
     sweep = _sweep(request.seed, seconds)
-    rows = [*(row for trace in traces for row in _rows(trace)), *sweep]
-    findings = [*_findings(traces, seconds), *_sweep_findings(sweep)]
+    rows = [*(row for name, trace in traces.items() for row in _rows(name, trace)), *sweep]
+    findings = [*_findings(list(traces.values()), seconds), *_sweep_findings(sweep)]
     return Outcome(rows, findings, partial(_draw, traces))
 
 

@@ -141,13 +141,13 @@ def _findings(rows: Sequence[Row], network: Network) -> list[Finding]:
         Finding("bytes exchanged, mean of a node", total / len(network.nodes)),
         Finding("largest gap to the central exact plan, settled", max(settled)),
         Finding(
-            "most nodes above their capacity by more than 1 %",
+            "most nodes above their capacity",
             max(int(r["overloaded_nodes"] or 0) for r in rows),
         ),
         Finding(
             "largest load of a node, share of its capacity",
             max(float(r["largest_load_share"] or 0.0) for r in rows),
-            note="can pass 1: a node decides anew only when a rate moves by more than 1 %",
+            note="a node decides for 1 % more than it measures, and anew when more has come",
         ),
         Finding("wall seconds", rows[-1]["wall_seconds"]),
         Finding(

@@ -9,16 +9,15 @@ import pytest
 
 from headgate.reproduce.experiment import Outcome, Request
 from headgate.reproduce.experiments.pack_figure8 import (
+    BUDGET_EVENTS,
     PACK_FIGURE_8,
     PRINTED,
-    Trace,
-    budget_pack,
-    level_share,
     loss_when_full,
-    paper_pack,
-    simulate,
+    over_the_link,
+    policy,
 )
 from headgate.reproduce.figures import new_figure
+from headgate.simulation.packed_queue import BudgetPacker, QueueTrace, TurnaroundPacker
 
 SECONDS = 150.0
 
@@ -29,8 +28,8 @@ def outcome() -> Outcome:
 
 
 @cache
-def tail() -> Trace:
-    return simulate("drop-tail", SECONDS, None)
+def tail() -> QueueTrace:
+    return over_the_link(SECONDS, None)
 
 
 def test_it_has_rows_findings_and_a_picture_and_says_that_it_is_simulated() -> None:
@@ -50,24 +49,24 @@ def test_drop_tail_loses_30_percent_at_a_constant_latency() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_papers_ladder_as_printed_sits_at_level_2_at_a_lower_latency(seed: int) -> None:
-    trace = simulate("paper", SECONDS, paper_pack(seed, PRINTED))
-    assert level_share(trace, 2) > 0.9
-    dropped = fmean(ratio for _, level, ratio in trace.packings if level == 2)
+    trace = over_the_link(SECONDS, TurnaroundPacker(policy(), PRINTED, seed))
+    assert trace.level_share(2) > 0.9
+    dropped = fmean(p.dropped_share for p in trace.packings if p.packing.level == 2)
     assert dropped == pytest.approx(0.325, abs=0.03)
     assert fmean(trace.latencies(30.0)) < 0.8 * fmean(tail().latencies(30.0))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_ladder_by_budget_finds_level_2_in_two_packings(seed: int) -> None:
-    trace = simulate("ours", SECONDS, budget_pack(seed))
-    assert [level for _, level, _ in trace.packings[:2]] == [1, 2]
-    assert level_share(trace, 2) > 0.5
+    trace = over_the_link(SECONDS, BudgetPacker(policy(), BUDGET_EVENTS, seed=seed))
+    assert [packed.packing.level for packed in trace.packings[:2]] == [1, 2]
+    assert trace.level_share(2) > 0.5
     assert fmean(trace.latencies(30.0)) < 0.8 * fmean(tail().latencies(30.0))
 
 
 def test_every_event_is_sent_lost_or_waiting() -> None:
-    for trace in (tail(), simulate("paper", SECONDS, paper_pack(1, PRINTED))):
-        assert trace.offered == len(trace.sent) + trace.lost + trace.waiting
+    for trace in (tail(), over_the_link(SECONDS, TurnaroundPacker(policy(), PRINTED, 1))):
+        assert trace.offered == len(trace.served) + trace.lost + trace.waiting
 
 
 def test_the_sweep_shows_that_short_queues_leave_level_2() -> None:

@@ -1,0 +1,245 @@
+"""Does the latency stay at its target under overload, and how much is kept?
+
+For each load (times the capacity) and target, in one run:
+
+1. `saturated`: the same query without a gate on a source that always has more, in batches
+   as long as the held ones. Before and after; the mean of both is the capacity.
+2. The query behind a gate: half the capacity, then a step to the load, then back.
+
+Counted from the first batch that began after the step: the batches until the mean
+latency is within 10 % of the target and the following one too (settling); from the sixth
+on until the load falls, the mean and the 95th percentile of latency and what was kept a
+second, over the capacity. After the fall, the batches that still dropped something.
+`without`: the same crowd with Headgate switched off, in the same session.
+
+Every row costs about 0.2 ms of CPU time. Looking at a row that is dropped costs the Python
+source a few microseconds, so at three times the load a query whose rows cost less keeps
+less than 95 %: `cheap_rows` shows one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from benchmarks.spark.environment import costly, replay, saturated_rate, warmed_up_rate
+
+__all__ = ["LOADS", "TARGETS_SECONDS", "measure_cell", "run"]
+
+LOADS = (1.5, 2.0, 3.0)
+TARGETS_SECONDS = (2.0, 3.0, 5.0)
+_BASE_SECONDS = 8.0
+_HELD_BATCHES = 14
+_SETTLED_AFTER = 5
+_DEAR_ROW = (16, 40)
+_HALF_A_DEAR_ROW = (8, 40)
+_CHEAP_ROW = (20, 1)
+
+Build = Callable[[Any, Any, Any], Any]
+"""(session, gate or None, options of the source) -> writer of the query."""
+
+
+def plain(row: tuple[int, int]) -> Build:
+    """One costly column, summed up: no state but one number."""
+
+    def build(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        stream = replay(spark, **options)
+        stream = stream if gate is None else gate(stream, "crowd")
+        work = stream.select(F.sum(F.length(costly("id", *row))).alias("total"))
+        return work.writeStream.format("noop").outputMode("complete")
+
+    return build
+
+
+def windowed(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
+    """A stateful aggregate: windows of ten seconds by key, with a watermark."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    stream = replay(spark, **options)
+    stream = stream if gate is None else gate(stream, "crowd")
+    stream = stream.withColumn("work", F.length(costly("id", *_DEAR_ROW)))
+    windows = stream.withWatermark("timestamp", "20 seconds").groupBy(
+        F.window("timestamp", "10 seconds"), "key"
+    )
+    work = windows.agg(F.count("*").alias("rows"), F.sum("work").alias("work"))
+    return work.writeStream.format("noop").outputMode("update")
+
+
+def joined(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
+    """A stream-stream join on the identity: both sides fall together."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    sides = []
+    for name in ("left", "right"):
+        half = {**options, "epoch": options.get("epoch", time.time())}
+        stream = replay(spark, **half)
+        stream = stream if gate is None else gate(stream, name)
+        stream = stream.withColumn("work", F.length(costly("id", *_HALF_A_DEAR_ROW)))
+        late = stream.withWatermark("timestamp", "5 seconds")
+        sides.append(late.select("id", F.col("timestamp").alias(f"{name}_time"), "work"))
+    same_time = F.expr("right_time = left_time")
+    work = sides[0].join(sides[1], on=[sides[0]["id"] == sides[1]["id"], same_time])
+    return work.writeStream.format("noop").outputMode("append")
+
+
+def run(spark: Any, hg: Any) -> dict[str, Any]:
+    """All cells; see the module."""
+    cells = [
+        _told(f"{load:g} times, {target:g} s", measure_cell, spark, hg, load, target)
+        for target in TARGETS_SECONDS
+        for load in LOADS
+    ]
+    others = {
+        name: _told(name, measure_cell, spark, hg, 2.0, 3.0, build)
+        for name, build in (("windowed_aggregate", windowed), ("stream_stream_join", joined))
+    }
+    cheap = _told("cheap rows", measure_cell, spark, hg, 3.0, 3.0, plain(_CHEAP_ROW))
+    without = _told("without", measure_without, spark, hg, 3.0, 3.0)
+    return {"cells": cells, **others, "cheap_rows": cheap, "without": without}
+
+
+def measure_cell(
+    spark: Any,
+    hg: Any,
+    load: float,
+    target_seconds: float,
+    build: Build | None = None,
+    held_batches: int = _HELD_BATCHES,
+) -> dict[str, Any]:
+    """One load and target; see the module."""
+    build = build or plain(_DEAR_ROW)
+    always = {"rate": 10_000_000}
+    rough = warmed_up_rate(build(spark, None, {**always, "maxRowsPerTrigger": 3000}))
+    batch_seconds = target_seconds / 1.5
+    limited = {**always, "maxRowsPerTrigger": max(1, round(rough * batch_seconds))}
+    before = saturated_rate(build(spark, None, limited))
+    capacity = median(before)
+    rows = _gated(spark, hg, build, capacity, load, target_seconds, held_batches)
+    after = saturated_rate(build(spark, None, limited))
+    saturated = (median(before) + median(after)) / 2.0
+    found = _judge(rows, target_seconds, saturated)
+    return {
+        "load": load,
+        "target_seconds": target_seconds,
+        "saturated_rows_per_second": saturated,
+        "saturated_before_and_after": [median(before), median(after)],
+        **found,
+    }
+
+
+def measure_without(spark: Any, hg: Any, load: float, target_seconds: float) -> dict[str, Any]:
+    """The same crowd, Headgate switched off: the latency of batch after batch."""
+    build = plain(_DEAR_ROW)
+    limited = {"rate": 10_000_000, "maxRowsPerTrigger": 5000}
+    capacity = median(saturated_rate(build(spark, None, limited)))
+    hg.mode("off")
+    try:
+        rows = _gated(spark, hg, build, capacity, load, target_seconds, 4, seconds=30.0)
+    finally:
+        hg.mode("on")
+    latencies = [row["latency_mean_seconds"] for row in rows["crowd"]]
+    return {
+        "load": load,
+        "target_seconds": target_seconds,
+        "latency_mean_seconds_by_batch": latencies,
+        "last_over_target": latencies[-1] / target_seconds,
+        "grows": all(later > before for before, later in pairwise(latencies)),
+    }
+
+
+def _gated(
+    spark: Any,
+    hg: Any,
+    build: Build,
+    capacity: float,
+    load: float,
+    target_seconds: float,
+    held_batches: int,
+    seconds: float | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """Ledger rows (one a batch) of the phases base, crowd and calm."""
+    crowd_seconds = seconds or held_batches * target_seconds / 1.5 + target_seconds
+    epoch = time.time() + 1.0
+    options = {
+        "pattern": "flash crowd",
+        "rate": round(capacity / 2),
+        "peak": round(capacity * load),
+        "at": f"{_BASE_SECONDS}s",
+        "for_": f"{crowd_seconds}s",
+        "epoch": epoch,
+    }
+    name = f"loop{time.time_ns()}"
+
+    def gate(stream: Any, gate_name: str) -> Any:
+        return hg.gate(stream, gate_name, arrival="timestamp", identity=["id"])
+
+    query = hg.start(build(spark, gate, options), name=name, latency=target_seconds)
+    step, fall = epoch + _BASE_SECONDS, epoch + _BASE_SECONDS + crowd_seconds
+    try:
+        _wait_until(query, fall + 3.0 * target_seconds)
+    finally:
+        query.stop()
+    rows = _by_batch(hg, name)
+    begun = [(row, row["time_seconds"] - row["duration_seconds"]) for row in rows]
+    return {
+        "base": [row for row, start in begun if start < step],
+        "crowd": [row for row, start in begun if step <= start < fall],
+        "calm": [row for row, start in begun if start >= fall],
+    }
+
+
+def _by_batch(hg: Any, query: str) -> list[dict[str, Any]]:
+    """The ledger with the gates of a batch added up."""
+    batches: dict[int, dict[str, Any]] = {}
+    hg.report()
+    for row in hg._book.rows():
+        if row["query"] != query:
+            continue
+        known = batches.setdefault(row["batch"], {**row, "offered": 0, "kept": 0, "dropped": 0})
+        for count in ("offered", "kept", "dropped"):
+            known[count] += row[count]
+    return [batches[batch] for batch in sorted(batches) if batches[batch]["offered"]]
+
+
+def _judge(rows: dict[str, Any], target_seconds: float, saturated: float) -> dict[str, Any]:
+    crowd, calm = rows["crowd"], rows["calm"]
+    near = [abs(row["latency_mean_seconds"] / target_seconds - 1.0) <= 0.1 for row in crowd]
+    settled_at = next((i for i in range(len(near) - 1) if near[i] and near[i + 1]), None)
+    held = crowd[_SETTLED_AFTER:]
+    kept = sum(row["kept"] for row in held)
+    seconds = sum(row["duration_seconds"] for row in held)
+    mean = sum(row["latency_mean_seconds"] * row["kept"] for row in held) / max(kept, 1)
+    p95 = sum(row["latency_p95_seconds"] * row["kept"] for row in held) / max(kept, 1)
+    shedding = [row["dropped"] > 0 for row in calm]
+    return {
+        "batches_held": len(held),
+        "mean_over_target": mean / target_seconds,
+        "p95_over_target": p95 / target_seconds,
+        "kept_over_saturated": kept / max(seconds, 1e-9) / saturated,
+        "kept_share": kept / max(sum(row["offered"] for row in held), 1),
+        "batches_to_settle": None if settled_at is None else settled_at + 1,
+        "batches_still_shedding": len(shedding) - shedding[::-1].index(True)
+        if any(shedding)
+        else 0,
+        "dropped_before_the_step": sum(row["dropped"] for row in rows["base"]),
+        "latency_mean_seconds_by_batch": [row["latency_mean_seconds"] for row in crowd],
+        "batch_seconds": median(row["duration_seconds"] for row in held) if held else None,
+    }
+
+
+def _wait_until(query: Any, when: float) -> None:
+    while time.time() < when:
+        if query.exception() is not None:
+            raise RuntimeError(str(query.exception()))
+        time.sleep(0.2)
+
+
+def _told(name: str, measure: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    print(f"  {name} ...", file=sys.stderr, flush=True)
+    return measure(*given)

@@ -1,0 +1,145 @@
+"""What the demo needs of the machine: Java, pyspark, a Spark session of its own.
+
+Spark's own messages go to a log file: the JVM is started with its stderr there.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headgate.errors import DemoError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_machine", "java_major", "machine", "start_spark"]
+
+CORES = 2
+_GOOD_JAVA = (17, 21)
+_INSTALL_JAVA = (
+    "install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora) or "
+    "openjdk@17 (Homebrew), or set JAVA_HOME"
+)
+_OTHERWISE = "`headgate demo --simulated` needs no Java: it computes on a model and runs nothing"
+
+
+def check_machine() -> None:
+    """DemoError with the way out if Spark cannot run here."""
+    for package in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(package) is None:
+            raise DemoError(
+                f"the demo runs on Spark and {package} is missing: pip install 'headgate[spark]'. "
+                f"{_OTHERWISE}."
+            )
+    java = _java_command()
+    if java is None:
+        raise DemoError(
+            f"the demo runs on Spark, and Java is missing. Spark needs Java 17 or 21: "
+            f"{_INSTALL_JAVA}. {_OTHERWISE}."
+        )
+    text = _java_says(java)
+    if java_major(text) not in _GOOD_JAVA:
+        found = text.strip().splitlines()[0] if text.strip() else "no answer"
+        raise DemoError(
+            f"the demo runs on Spark, which needs Java 17 or 21; {java} says: {found}. "
+            f"To get one, {_INSTALL_JAVA}. {_OTHERWISE}."
+        )
+
+
+def java_major(text: str) -> int | None:
+    """The feature release in what `java -version` prints.
+
+    >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_292"')
+    (17, 8)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return None if found is None else int(found[1])
+
+
+def machine() -> dict[str, str]:
+    """What a reader must know of the machine to judge the numbers."""
+    from pyspark import __version__ as spark_version
+
+    java = _java_command()
+    return {
+        "cores of the machine": str(os.cpu_count()),
+        "cores that Spark uses": str(CORES),
+        "processor": _processor(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "Spark": f"{spark_version}, local[{CORES}]",
+        "Java": "?" if java is None else str(java_major(_java_says(java))),
+        "Python": platform.python_version(),
+    }
+
+
+def start_spark(directory: Path, log: Path) -> SparkSession:
+    """A session whose files are in `directory` and whose messages are in `log`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .appName("headgate-demo")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.local.dir", str(directory / "local"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _stderr_to(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        raise DemoError(f"Spark did not start: {error}; its own messages are in {log}") from error
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """What is started meanwhile writes its errors to the file for as long as it lives."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _java_command() -> str | None:
+    """The one that Spark will take: JAVA_HOME first, then the path."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+
+
+def _java_says(java: str) -> str:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr + done.stdout
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or "?"
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return found[1].strip() if found else platform.processor() or "?"

@@ -1,0 +1,79 @@
+"""A driver on a cluster of two workers (own processes), where tasks fail and run again.
+
+Run by test_cluster.py. In every batch the first attempt at the first partition fails
+half-way. Each attempt leaves a file behind. A speculative copy is such an attempt too;
+Spark starts none on the host of the first one, so one machine cannot show it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROWS_PER_SECOND = 400
+BATCHES = 3
+
+
+def disturbed(attempts: Path) -> Any:
+    """A function for mapInArrow that passes rows on and fails at a first attempt."""
+
+    def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        number, partition = task.attemptNumber(), task.partitionId()
+        batch = task.getLocalProperty("streaming.sql.batchId")
+        (attempts / f"{batch}-{partition}-{number}").touch()
+        for rows in batches:
+            yield rows
+            if number == 0 and partition == 0 and rows.num_rows:
+                raise RuntimeError("the first attempt fails after some rows")
+
+    return pass_on
+
+
+def main(directory: Path) -> None:
+    import pyspark
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    from pyspark.sql import SparkSession
+
+    import headgate
+
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.streaming.minBatchesToRetain", "1000")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    attempts = directory / "attempts"
+    attempts.mkdir()
+    hg = headgate.attach(spark, timeout="20s")
+    reader = spark.readStream.format("headgate_replay").option("rate", str(ROWS_PER_SECOND))
+    stream = hg.gate(reader.load(), "orders", arrival="timestamp", identity=["id"])
+    writer = stream.mapInArrow(disturbed(attempts), stream.schema).writeStream.format("parquet")
+    writer = writer.option("path", str(directory / "out"))
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    query = hg.start(writer, name="cluster")
+    hg.limit("cluster", "orders", 0.4)
+    while len(query.recentProgress) < BATCHES and query.isActive:
+        time.sleep(0.2)
+    query.stop()
+    failure = query.exception()
+    hg.close()
+    spark.stop()
+    if failure is not None:
+        raise SystemExit(str(failure))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headgate.spark.ledger_file import read_lines
+from tests.spark.streams import expected_ids, logged_batches
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_retried_tasks_on_a_cluster_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Executors are other processes; every batch has a failed first attempt."""
+    subprocess.run(
+        [sys.executable, "-m", "tests.spark.cluster_driver", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        timeout=300,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    attempts = [path.name.split("-") for path in (tmp_path / "attempts").iterdir()]
+    retried = {batch for batch, partition, number in attempts if partition == "0" and number > "0"}
+    assert len(retried) >= 2
+    checkpoint = tmp_path / "checkpoint"
+    committed = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
+    ids = spark.read.parquet(str(tmp_path / "out")).toPandas()["id"].tolist()  # type: ignore[index]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == expected_ids(spark, checkpoint, "orders", committed)
+    assert any(decision.sheds for decision, _ in logged_batches(checkpoint).values())
+    rows = list(read_lines([checkpoint / "headgate" / "ledger"]))
+    assert {row["batch"] for row in rows} == committed
+    assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
+    assert sum(row["kept"] for row in rows) == len(ids)
+    last = logged_batches(checkpoint)[max(committed)][1]["row"]
+    assert sum(row["offered"] for row in rows) == last

@@ -1,0 +1,65 @@
+"""The demo on the shared session, in its quick form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headgate.demo.findings import find
+from headgate.demo.recording import WITH, WITHOUT, Recording
+from headgate.demo.report import content, save
+from headgate.demo.run import run_demo
+from headgate.demo.scenario import QUICK
+from headgate.spark.session import Headgate
+
+
+class Stages:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+        self.ticks = 0
+        self.scenes = 0
+
+    def stage(self, title: str, seconds: float) -> None:
+        assert seconds > 0.0
+        self.titles.append(title)
+
+    def tick(self, elapsed_seconds: float) -> None:
+        assert elapsed_seconds >= 0.0
+        self.ticks += 1
+
+    def scene(self, recording: Recording) -> None:
+        assert recording.scenario is not None
+        self.scenes += 1
+
+
+def test_the_same_crowd_runs_with_headgate_and_without(
+    hg: Headgate, spark: SparkSession, tmp_path: Path
+) -> None:
+    recording, stages = Recording(QUICK), Stages()
+    run_demo(spark, hg, recording, stages, tmp_path / "work")
+    assert spark.streams.active == []
+    assert stages.titles[1:] == [f"The crowd {WITH}", f"The crowd {WITHOUT}"]
+    assert stages.ticks > 10
+    assert stages.scenes == 1
+    assert recording.capacity is not None
+    assert recording.capacity.rows_per_second > 0.0
+    ours, theirs = recording.runs[WITH], recording.runs[WITHOUT]
+    found = find(recording)
+    assert found.with_headgate is not None
+    assert found.without is not None
+    # Not how fast: how rows are accounted for, and that only one side sheds.
+    assert found.without.dropped == 0
+    assert found.ledger_balances is True
+    assert ours.ledger is not None
+    assert ours.ledger.offered >= found.with_headgate.offered
+    assert all(batch.read == batch.offered for batch in (*ours.batches, *theirs.batches))
+    late = found.without.worst_latency_seconds or 0.0
+    if late > 3.0 * QUICK.target_seconds and len(ours.batches) > 3:
+        # The machine did not become fast enough for the crowd after it was measured.
+        assert found.with_headgate.dropped > 0
+        assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
+    files = save(recording, tmp_path / "out")
+    assert content(recording)["headline"] in files.page.read_text(encoding="utf-8")

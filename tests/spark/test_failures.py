@@ -1,0 +1,135 @@
+"""Things that break while a query runs. Each time: the query goes on, and an alarm says so."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.spark.ledger_file import LedgerFile
+from headgate.spark.session import Headgate, attach
+from tests.spark.streams import rows_of, wait_for, wait_for_batches
+
+Replay = Callable[..., DataFrame]
+
+
+def start(hg: Headgate, stream: DataFrame, name: str, checkpoint: Path | None = None) -> Any:
+    gated = hg.gate(stream, "orders", arrival="timestamp", identity=["id"])
+    writer = gated.writeStream.format("noop")
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", str(checkpoint))
+    return hg.start(writer, name=name, latency="5s")
+
+
+def alarms(hg: Headgate, kind: str, subject: str) -> list[str]:
+    return [a.text for a in hg.alarms() if a.kind == kind and subject in a.subject]
+
+
+def test_an_exception_in_the_listener_loses_no_batch(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise RuntimeError("the listener is broken")
+
+    monkeypatch.setattr(hg._listener._bridge, "_progressed", broken)
+    query = start(hg, replay(rate=500), "deaf")
+    wait_for(lambda: len(query.recentProgress) >= 4, what="four batches")
+    wait_for(lambda: alarms(hg, "listener", ""), what="an alarm")
+    assert query.isActive
+    query.stop()
+    rows = rows_of(hg, "deaf")
+    assert [row["batch"] for row in rows] == list(range(len(rows)))
+    assert len(rows) >= 3
+
+
+def test_a_full_disk_stops_no_query_and_rows_come_later(
+    hg: Headgate, replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/dev/full` refuses every byte with the error of a full disk."""
+    real_open = LedgerFile._open
+
+    def open_full(file: LedgerFile) -> Any:
+        file._file = Path("/dev/full").open("a")  # noqa: SIM115 (the ledger closes it)
+        return file._file
+
+    monkeypatch.setattr(LedgerFile, "_open", open_full)
+    query = start(hg, replay(rate=500), "full", tmp_path)
+    wait_for(lambda: len(query.recentProgress) >= 3, what="three batches")
+    wait_for(lambda: alarms(hg, "ledger", "full"), what="an alarm")
+    assert "No space left" in alarms(hg, "ledger", "full")[0]
+    assert rows_of(hg, "full") == []
+    monkeypatch.setattr(LedgerFile, "_open", real_open)
+    wait_for_batches(hg, "full", 1)
+    assert query.isActive
+    query.stop()
+    rows = rows_of(hg, "full")
+    assert [row["batch"] for row in rows] == list(range(len(rows)))
+
+
+def test_arrivals_from_the_future_raise_an_alarm_and_shed_nothing(
+    hg: Headgate, replay: Replay
+) -> None:
+    ahead = replay(rate=500).selectExpr("id", "timestamp + interval 1 hour as timestamp")
+    query = start(hg, ahead, "ahead")
+    wait_for_batches(hg, "ahead", 3)
+    query.stop()
+    assert all(row["dropped"] == 0 for row in rows_of(hg, "ahead"))
+    assert "clock" in alarms(hg, "clock", "ahead")[0]
+
+
+def test_a_source_that_goes_back_offers_its_rows_again(
+    hg: Headgate, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The same rows in a new file: they are new tuples, and are counted as such."""
+    rows = spark.range(1000).selectExpr("id", "current_timestamp() as timestamp").coalesce(1)
+    rows.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    query = start(hg, stream, "rewound")
+    wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "rewound")) == 1000)
+    rows.write.mode("append").parquet(str(tmp_path / "in"))
+    wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "rewound")) == 2000)
+    assert query.isActive
+    query.stop()
+
+
+@pytest.mark.parametrize("format_number", [1, 2])
+def test_a_checkpoint_of_another_version_of_headgate(
+    spark: SparkSession, replay: Replay, tmp_path: Path, format_number: int
+) -> None:
+    """An older one knows fewer fields. A later one cannot be read: everything is kept."""
+    epoch = time.time()
+    with attach(spark, timeout="20s") as first:
+        query = start(first, replay(rate=500, epoch=epoch), f"v{format_number}", tmp_path)
+        wait_for_batches(first, f"v{format_number}", 2)
+        query.stop()
+    newest = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    text = newest.read_text()
+    decision = {"headgate": format_number, "version": 7, "salt": 7, "keep": {"orders": 500_000}}
+    wanted = json.dumps(decision)
+    lines = [wanted if "headgate" in line else line for line in text.splitlines()]
+    assert wanted in lines
+    newest.write_text("\n".join(lines))
+    for path in (tmp_path / "commits").glob(f"*{newest.name}*"):
+        path.unlink()
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+    for ledger in (tmp_path / "headgate" / "ledger").glob("*.jsonl"):
+        rows = [line for line in ledger.read_text().splitlines() if line]
+        kept = [line for line in rows if json.loads(line)["batch"] < int(newest.name)]
+        ledger.write_text("".join(line + "\n" for line in kept))
+    name = f"v{format_number}"
+    with attach(spark, timeout="20s") as second:
+        query = start(second, replay(rate=500, epoch=epoch), name, tmp_path)
+        wait_for(lambda: query.exception() or len(query.recentProgress) >= 2)
+        assert query.exception() is None
+        query.stop()
+        [again] = [row for row in rows_of(second, name) if row["batch"] == int(newest.name)]
+        if format_number == 1:
+            assert again["keep_fraction"] == 0.5
+        else:
+            assert again["dropped"] == 0
+            assert alarms(second, "checkpoint", name)
