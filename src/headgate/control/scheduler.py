@@ -116,6 +116,10 @@ class ClassScheduler:
         if self.state is not TurnState.GRANTED or query_class != current:
             holder = current if self.state is TurnState.GRANTED else "nobody"
             raise UsageError(f"the turn belongs to {holder}, but {query_class!r} reports its use")
+        self.charge(query_class, seconds)
+
+    def charge(self, query_class: str, seconds: float) -> None:
+        """Take `seconds` off a class whoever has the turn: for work that ran beside others."""
         if math.isfinite(seconds) and seconds > 0.0:
             self._credit[query_class] -= seconds
 

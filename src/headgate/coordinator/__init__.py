@@ -25,6 +25,7 @@ from headgate.coordinator.events import (
     SettingsChanged,
     TableReceived,
     Tick,
+    TurnReturned,
 )
 from headgate.coordinator.explain import explain
 from headgate.coordinator.journal import Journal, JournalEntry, read_journal, replay
@@ -58,6 +59,7 @@ __all__ = [
     "TableReceived",
     "Tick",
     "Totals",
+    "TurnReturned",
     "Why",
     "explain",
     "read_journal",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from headgate.control import (
     ClassLoad,
@@ -23,10 +24,18 @@ from headgate.control import (
 from headgate.coordinator.settings import ClassSettings
 from headgate.errors import UsageError
 
-__all__ = ["ClassLoop"]
+__all__ = ["ClassLoop", "ClassNeeds"]
 
-_DELAY_SECONDS = 1.0
+_NO_TARGET_SECONDS = 1.0  # stands in the monitor of a class without a target, and sheds nothing
 _LATE_USAGE = 1.05  # what a class with a queue reports at least: it needs its reserve again
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNeeds:
+    """What the queries of the classes want: delay targets and guaranteed shares, by class."""
+
+    targets_seconds: Mapping[str, float] = field(default_factory=dict)
+    keep_at_least: Mapping[str, float] = field(default_factory=dict)
 
 
 class ClassLoop:
@@ -41,19 +50,27 @@ class ClassLoop:
         self.portions = dict(self.original)
         self.keep_fraction = dict.fromkeys(self.original, 1.0)
         self.usage = dict.fromkeys(self.original, 0.0)
+        self._needs = ClassNeeds()
         self._scheduler = ClassScheduler(self._quotas())
         self._monitors = {name: self._monitor(name) for name in self.original}
         self._cycles = 0
         self._last_cycle_seconds = -math.inf
         self._usage_sums = dict.fromkeys(self.original, 0.0)
+        self.guarantees_collide = False
+        self._common = self._monitor("") if settings.one_shedder else None
+
+    @property
+    def headrooms(self) -> dict[str, float]:
+        """The capacity that each class is found to have, node seconds per second."""
+        return {name: monitor.headroom for name, monitor in self._monitors.items()}
 
     def next_class(self, ready: Collection[str]) -> str | None:
         """The class that runs now."""
         return self._scheduler.next_class(ready)
 
     def used(self, query_class: str, seconds: float) -> None:
-        """The class that has the turn has run for `seconds`."""
-        self._scheduler.used(query_class, seconds)
+        """A query of the class has run for `seconds` of the whole node."""
+        self._scheduler.charge(query_class, seconds)
 
     def is_worth_waiting_for(self, query_class: str, waiting: Collection[str]) -> bool:
         """True when the class would go before all that wait, if it came back now.
@@ -71,31 +88,81 @@ class ClassLoop:
 
     def is_due(self, time_seconds: float) -> bool:
         """True once in a load cycle; a clock that jumps back starts a new cycle."""
-        elapsed = time_seconds - self._last_cycle_seconds
-        if 0.0 <= elapsed < self.settings.cycle_seconds * (1 - 1e-9):
+        if not self.is_due_at(time_seconds):
             return False
         self._last_cycle_seconds = time_seconds
         return True
 
+    def is_due_at(self, time_seconds: float) -> bool:
+        """The same question, without beginning the cycle."""
+        elapsed = time_seconds - self._last_cycle_seconds
+        return not 0.0 <= elapsed < self.settings.cycle_seconds * (1 - 1e-9)
+
     def cycle(
-        self, loads: Mapping[str, ClassLoad], responses: Mapping[str, float | None]
+        self,
+        loads: Mapping[str, ClassLoad],
+        responses: Mapping[str, float | None],
+        needs: ClassNeeds | None = None,
     ) -> dict[str, float] | None:
         """One load cycle; returns the new portions when capacity has moved."""
-        for name, monitor in self._monitors.items():
-            decision = monitor.step(loads.get(name, ClassLoad(0.0)), responses.get(name))
-            self.keep_fraction[name] = decision.keep_fraction
-            self.usage[name] = decision.usage
+        self._needs = needs or ClassNeeds()
+        for name in self._monitors:
+            self._step(name, loads.get(name, ClassLoad(0.0)), responses.get(name))
             late = self._is_late(name, responses.get(name))
-            self._usage_sums[name] += max(_LATE_USAGE, decision.usage) if late else decision.usage
+            usage = self.usage[name]
+            self._usage_sums[name] += max(_LATE_USAGE, usage) if late else usage
+        if self._common is not None:
+            keep = self._step_common(self._common, loads, responses)
+            self.keep_fraction = dict.fromkeys(self.original, keep)
         self._cycles += 1
         every = self.settings.redistribute_every
         if every <= 0 or self._cycles % every:
             return None
         return self._redistribute(every)
 
-    def delay_target_seconds(self, name: str) -> float:
-        """The worst response time that the class should have; a second where none is given."""
-        return self.settings.delay_targets_seconds.get(name, _DELAY_SECONDS)
+    def delay_target_seconds(self, name: str) -> float | None:
+        """The worst response time that the class should have, where one is known."""
+        given = self.settings.delay_targets_seconds.get(name)
+        if given is None:
+            given = self._needs.targets_seconds.get(name)
+        return self.settings.default_delay_seconds if given is None else given
+
+    def _step(self, name: str, load: ClassLoad, response_seconds: float | None) -> None:
+        """One class's load manager.
+
+        Micro-batches come seldom: before the first one has ended nothing is known, and
+        nothing is shed by load alone.
+        """
+        monitor, target = self._monitors[name], self.delay_target_seconds(name)
+        if target is None or (response_seconds is None and self.settings.batch_every is not None):
+            self.keep_fraction[name] = 1.0
+            self.usage[name] = load.total / monitor.headroom
+            return
+        monitor.settings = replace(monitor.settings, delay_target_seconds=target)
+        decision = monitor.step(load, response_seconds)
+        self.keep_fraction[name] = decision.keep_fraction
+        self.usage[name] = decision.usage
+
+    def _step_common(
+        self,
+        monitor: HeadroomMonitor,
+        loads: Mapping[str, ClassLoad],
+        responses: Mapping[str, float | None],
+    ) -> float:
+        """One shedder for all: the response of the class that is nearest to its target."""
+        total = ClassLoad(
+            sum(load.private_load for load in loads.values()),
+            sum(load.shared_load for load in loads.values()),
+        )
+        ratios = []
+        for name in self.original:
+            response, target = responses.get(name), self.delay_target_seconds(name)
+            if response is not None and target is not None:
+                ratios.append(response / target)
+        if not ratios:
+            return 1.0
+        target = monitor.settings.delay_target_seconds
+        return monitor.step(total, max(ratios) * target).keep_fraction
 
     def _is_late(self, name: str, response_seconds: float | None) -> bool:
         """A class with a queue has nothing to lend and something to catch up, whatever the
@@ -103,7 +170,9 @@ class ClassLoop:
         lived on quota that others did not use and now do, and ALoMa lowers it only when the
         response is past its target."""
         target = self.delay_target_seconds(name)
-        return response_seconds is not None and response_seconds > self.settings.late_above * target
+        if target is None or response_seconds is None:
+            return False
+        return response_seconds > self.settings.late_above * target
 
     def _redistribute(self, cycles: int) -> dict[str, float] | None:
         """Lend and give back, from the mean usage since the last time."""
@@ -114,12 +183,13 @@ class ClassLoop:
                 self._usage_sums[name] / cycles,
                 self.portions[name],
                 self.original[name],
-                self.settings.keep_at_least.get(name, 0.0),
+                self.settings.keep_at_least.get(name, self._needs.keep_at_least.get(name, 0.0)),
             )
             for name in self.original
         ]
         self._usage_sums = dict.fromkeys(self.original, 0.0)
         result = redistribute(reports)
+        self.guarantees_collide = result.guarantees_collide
         if not result.moved():
             return None
         for name, portion in result.portions.items():
@@ -132,14 +202,15 @@ class ClassLoop:
         return {name: p * self.settings.round_seconds for name, p in self.portions.items()}
 
     def _monitor(self, name: str) -> HeadroomMonitor:
+        """The load manager of a class; with no name, the one for all classes."""
         settings = self.settings
-        headroom = settings.initial_headroom * self.original[name]
+        headroom = settings.initial_headroom * self.original.get(name, 1.0)
         return HeadroomMonitor(
             HeadroomSettings(
-                delay_target_seconds=self.delay_target_seconds(name),
+                delay_target_seconds=self.delay_target_seconds(name) or _NO_TARGET_SECONDS,
                 cycle_seconds=settings.cycle_seconds,
                 initial_headroom=headroom,
                 least_headroom=min(0.001, headroom),
-                keep_at_least=settings.keep_at_least.get(name, 0.0),
+                keep_at_least=max(settings.least_keep, settings.keep_at_least.get(name, 0.0)),
             )
         )

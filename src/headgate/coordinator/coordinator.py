@@ -17,10 +17,10 @@ only when rates have moved.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 
-from headgate.control import ClassLoad, KeepDecision
+from headgate.control import KeepDecision
+from headgate.coordinator.class_cycle import class_cycle
 from headgate.coordinator.class_loop import ClassLoop
 from headgate.coordinator.composition import composed_keep, scaled_to
 from headgate.coordinator.decisions import (
@@ -40,11 +40,13 @@ from headgate.coordinator.events import (
     SettingsChanged,
     TableReceived,
     Tick,
+    TurnReturned,
 )
 from headgate.coordinator.ledger import Ledger, LedgerRow
 from headgate.coordinator.planning_loop import CentralPlan, NodePlan
 from headgate.coordinator.query_state import QueryState
-from headgate.coordinator.settings import CoordinatorSettings, QuerySettings
+from headgate.coordinator.settings import CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator.turns import Turns, as_of
 from headgate.errors import PlanningError
 
 __all__ = ["Coordinator"]
@@ -69,8 +71,7 @@ class Coordinator:
         self._classes = None if settings.classes is None else ClassLoop(settings.classes)
         self._plan = _plan_for(settings)
         self._last_problem: str | None = None
-        self._waiting: OrderedDict[str, BatchStarted] = OrderedDict()
-        self._running: str | None = None
+        self._turns = Turns()
         self._held_for: tuple[str, float] | None = None  # class, and until when
         for name, query in settings.queries.items():
             self._queries[name] = QueryState(query)
@@ -84,6 +85,19 @@ class Coordinator:
         """Each class's share of the node; empty without classes."""
         return {} if self._classes is None else dict(self._classes.portions)
 
+    @property
+    def classes(self) -> ClassLoop | None:
+        """The class loop, to look at; None without classes."""
+        return self._classes
+
+    def wants_tick(self, now_seconds: float) -> bool:
+        """True when a Tick would do something: a load cycle, or a held turn to give away."""
+        if self._classes is None:
+            return False
+        held = self._held_for
+        given_up = held is not None and now_seconds >= held[1] and bool(self._turns.waiting)
+        return given_up or self._classes.is_due_at(now_seconds)
+
     def handle(self, event: Event) -> list[Decision]:
         """What follows from one event."""
         if isinstance(event, BatchStarted):
@@ -96,6 +110,8 @@ class Coordinator:
             return self._received(event)
         if isinstance(event, SettingsChanged):
             return self._changed(event)
+        if isinstance(event, TurnReturned):
+            return self._returned(event)
         return self._ticked(event)
 
     # --- batches ------------------------------------------------------------------------
@@ -107,9 +123,16 @@ class Coordinator:
         known = state.decided(event.batch)
         if known is not None:
             return list(known)
-        if self._classes is None or state.settings.query_class is None:
+        if (
+            self._classes is None
+            or state.settings.query_class is None
+            or self.mode is Mode.OPEN  # the kill switch: nobody waits
+        ):
             return self._decide(state, event)
-        self._waiting[event.query] = event
+        running = self._turns.running.get(event.query)
+        if running is not None:  # its last batch has ended, though nobody said so
+            self._turns.end(event.query, event.time_seconds)
+        self._turns.waiting[event.query] = event
         return self._grant(event.time_seconds)
 
     def _decide(self, state: QueryState, event: BatchStarted) -> list[Decision]:
@@ -175,48 +198,79 @@ class Coordinator:
             wrong = self.ledger.enter(row)
             if wrong is not None:
                 decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{query}/{gate}", wrong))
-        state.complete(event)
-        if self._classes is None:
+        turn = self._turns.end(query, now)
+        if self._classes is None or query_class is None:
+            state.complete(event)
             return decisions
-        if query_class is not None:
-            target = self._classes.delay_target_seconds(query_class)
-            response = state.growing_response_seconds(target)
-            if response is not None:
-                decisions.append(_backlog_grows(query, response, query_class, target))
-        if self._running == query:
-            self._running = None
-            if query_class is not None:
-                self._classes.used(query_class, event.busy_seconds)
-                waiting = self._waiting_by_class()
-                if self._classes.is_worth_waiting_for(query_class, waiting.keys()):
-                    until = event.time_seconds + self._classes.settings.grace_seconds
-                    self._held_for = (query_class, until)
+        share = 1.0 / (1 + len(self._turns.running))
+        if turn is not None:
+            share = turn.share(now)
+        state.complete(event, share)
+        target = self._classes.delay_target_seconds(query_class)
+        response = None if target is None else state.growing_response_seconds(target)
+        if target is not None and response is not None:
+            decisions.append(_backlog_grows(query, response, query_class, target))
+        self._classes.used(query_class, share * event.busy_seconds)
+        if turn is not None:
+            self._hold_for(query_class, now)
         return decisions + self._grant(event.time_seconds)
 
     # --- classes ------------------------------------------------------------------------
 
+    def _hold_for(self, query_class: str, now_seconds: float) -> None:
+        """Keep the place for a moment for the class that has just run, if it is entitled.
+
+        Not when the node would be idle meanwhile, where several may run at once.
+        """
+        classes = self._classes
+        if classes is None or (classes.settings.least_turns > 1 and not self._turns.running):
+            return
+        if classes.is_worth_waiting_for(query_class, self._waiting_by_class().keys()):
+            self._held_for = (query_class, now_seconds + classes.settings.grace_seconds)
+
+    def _returned(self, event: TurnReturned) -> list[Decision]:
+        running = self._turns.running.get(event.query)
+        if running is None or running.batch != event.batch:
+            return []
+        self._turns.end(event.query, event.time_seconds)
+        return self._grant(event.time_seconds)
+
     def _grant(self, now_seconds: float) -> list[Decision]:
-        """Give the turn to the next query, if nobody has it and it is not held for a class."""
-        if self._classes is None or self._running is not None or not self._waiting:
-            return []
-        by_class = self._waiting_by_class()
-        if self._held_for is not None:
-            query_class, until = self._held_for
-            if query_class not in by_class and now_seconds < until:
-                return []
-            self._held_for = None
-        chosen = self._classes.next_class(by_class.keys())
-        if chosen is None:
-            return []
-        query = max(by_class[chosen], key=lambda name: self._queries[name].output_rate)
-        event = self._waiting.pop(query)
-        self._running = query
+        """Give turns while there are places, unless the place is held for a class."""
+        decisions: list[Decision] = []
+        while self._classes is not None and self._turns.waiting:
+            if self.mode is not Mode.OPEN and not self._turns.has_place(self._classes.settings):
+                break
+            by_class = self._waiting_by_class()
+            if self._held_for is not None:
+                query_class, until = self._held_for
+                if query_class not in by_class and now_seconds < until:
+                    break
+                self._held_for = None
+            chosen = self._classes.next_class(by_class.keys())
+            if chosen is None:
+                break
+            decisions += self._give_turn(chosen, by_class[chosen], now_seconds)
+        return decisions
+
+    def _give_turn(self, chosen: str, queries: list[str], now_seconds: float) -> list[Decision]:
+        query = self._turns.choose(queries, lambda name: self._rate(name, now_seconds))
+        state = self._queries[query]
+        event = self._turns.grant(query, queries, now_seconds)
         turn = GrantTurn(query, event.batch, chosen)
-        return [turn, *self._decide(self._queries[query], event)]
+        return [turn, *self._decide(state, as_of(event, now_seconds, state.offered_per_second))]
+
+    def _rate(self, query: str, now_seconds: float) -> float:
+        """What the order inside a class goes by; the highest first."""
+        state = self._queries[query]
+        if self._classes is None or self._classes.settings.batch_every is None:
+            return state.output_rate
+        asked = as_of(self._turns.waiting[query], now_seconds, state.offered_per_second)
+        return state.rate_of_batch(sum(asked.waiting.values()))
 
     def _waiting_by_class(self) -> dict[str, list[str]]:
         by_class: dict[str, list[str]] = {}
-        for query in self._waiting:
+        for query in self._turns.waiting:
             query_class = self._queries[query].settings.query_class
             if query_class is not None:
                 by_class.setdefault(query_class, []).append(query)
@@ -226,26 +280,25 @@ class Coordinator:
         """Do what is due; without classes that is nothing."""
         if self._classes is None:
             return []
-        cycle = self._cycle(self._classes) if self._classes.is_due(event.time_seconds) else []
-        return cycle + self._grant(event.time_seconds)
+        now = event.time_seconds
+        cycle = self._cycle(self._classes, now) if self._classes.is_due(now) else []
+        return cycle + self._grant(now)
 
-    def _cycle(self, classes: ClassLoop) -> list[Decision]:
+    def _cycle(self, classes: ClassLoop, now_seconds: float) -> list[Decision]:
         """One load cycle of the class loop."""
-        loads: dict[str, float] = {}
-        responses: dict[str, list[float]] = {}
-        for state in self._queries.values():
-            query_class = state.settings.query_class
-            if query_class is None:
-                continue
-            loads[query_class] = loads.get(query_class, 0.0) + state.load
-            response = state.take_response()
-            if response is not None:
-                responses.setdefault(query_class, []).append(response)
-        moved = classes.cycle(
-            {name: ClassLoad(load) for name, load in loads.items()},
-            {name: sum(values) / len(values) for name, values in responses.items()},
-        )
-        return [] if moved is None else [MoveCapacity(moved)]
+        collided = classes.guarantees_collide
+        ages = {}
+        for query, event in self._turns.waiting.items():
+            rate = self._queries[query].offered_per_second
+            age = as_of(event, now_seconds, rate).waiting_age_seconds
+            if age is not None:
+                ages[query] = age
+        moved = class_cycle(classes, self._queries, ages)
+        decisions: list[Decision] = [] if moved is None else [MoveCapacity(moved)]
+        if classes.guarantees_collide and not collided:
+            text = "the guaranteed minimums of the classes do not fit together"
+            decisions.append(RaiseAlarm(AlarmKind.GUARANTEES_COLLIDE, "classes", text))
+        return decisions
 
     # --- plans and settings ---------------------------------------------------------------
 
@@ -304,15 +357,15 @@ class Coordinator:
             self.mode = event.mode
         for name in event.removed_queries:
             self._queries.pop(name, None)
-            self._waiting.pop(name, None)
-            if self._running == name:
-                self._running = None
+            self._turns.forget(name, event.time_seconds)
         for name, settings in event.queries.items():
             known = self._queries.get(name)
             if known is None:
                 self._queries[name] = QueryState(settings)
             else:
                 known.change(settings)
+        if event.classes is not None:
+            self._classes = ClassLoop(event.classes)
         return self._grant(event.time_seconds)
 
 

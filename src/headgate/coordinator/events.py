@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headgate.coordinator.settings import Mode, QuerySettings
+from headgate.coordinator.settings import ClassSettings, Mode, QuerySettings
 from headgate.network import OperatorStatistics
 from headgate.planning.cut_tables.table_messages import RatesReported, TableChanged, TableWithdrawn
 
@@ -19,6 +19,7 @@ __all__ = [
     "SettingsChanged",
     "TableReceived",
     "Tick",
+    "TurnReturned",
 ]
 
 NeighbourMessage = TableChanged | TableWithdrawn | RatesReported
@@ -39,6 +40,7 @@ class BatchStarted:
 
     waiting: tuples in front of each gate; a gate that is not named is not counted yet.
     waiting_age_seconds: mean age of the waiting tuples, where it is known.
+    tasks: how many cores the batch can use at once.
     """
 
     time_seconds: float
@@ -46,6 +48,7 @@ class BatchStarted:
     batch: int
     waiting: Mapping[str, int] = field(default_factory=dict)
     waiting_age_seconds: float | None = None
+    tasks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class BatchCompleted:
     busy_seconds:     server seconds spent on it.
     processed_tuples: tuples processed, where this is not what was kept (input buffers).
     latency_percentiles_seconds: percentile (for example 95) to seconds.
+    fixed_seconds:    the part of busy_seconds that a batch costs however few tuples it has.
     """
 
     time_seconds: float
@@ -68,6 +72,7 @@ class BatchCompleted:
     arrival_rate_per_second: float | None = None
     processed_tuples: int | None = None
     scheduling_delay_seconds: float = 0.0
+    fixed_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,25 @@ class TableReceived:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """A person or a program has changed what is wanted; None leaves a thing as it is."""
+    """A person or a program has changed what is wanted; None leaves a thing as it is.
+
+    classes: other priorities or settings; all class loops begin anew, nothing is lent.
+    """
 
     time_seconds: float
     mode: Mode | None = None
     queries: Mapping[str, QuerySettings] = field(default_factory=dict)
     removed_queries: tuple[str, ...] = ()
+    classes: ClassSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReturned:
+    """A query gives its turn back: it had nothing to do, or nobody hears of it any more."""
+
+    time_seconds: float
+    query: str
+    batch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +123,12 @@ class Tick:
     time_seconds: float
 
 
-Event = BatchStarted | BatchCompleted | RatesObserved | TableReceived | SettingsChanged | Tick
+Event = (
+    BatchStarted
+    | BatchCompleted
+    | RatesObserved
+    | TableReceived
+    | SettingsChanged
+    | Tick
+    | TurnReturned
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from headgate.coordinator.decisions import Bound, SetKeepFraction, Why
 from headgate.coordinator.journal import JournalEntry
 
-__all__ = ["explain", "sentence"]
+__all__ = ["because", "explain", "sentence"]
 
 
 def explain(entries: Iterable[JournalEntry], query: str, time_seconds: float) -> str:
@@ -33,10 +33,11 @@ def sentence(at_seconds: float, decision: SetKeepFraction) -> str:
     batch = "" if decision.batch is None else f" of batch {decision.batch}"
     share = f"{100 * (1 - decision.keep_fraction):.3g} %"
     where = f"At {at_seconds:g} s, {share} of the tuples of {decision.query}{batch} were to go "
-    return f"{where}at gate {decision.gate}: {_because(decision.why, decision.keep_fraction)}."
+    return f"{where}at gate {decision.gate}: {because(decision.why, decision.keep_fraction)}."
 
 
-def _because(why: Why, keep_fraction: float) -> str:
+def because(why: Why, keep_fraction: float) -> str:
+    """The reason of one decision, in words."""
     wanted = f"{100 * (1 - why.wanted):.3g} %"
     texts = {
         Bound.NOTHING: "everything fits",

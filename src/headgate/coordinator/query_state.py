@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 from headgate.control import (
+    ClassLoad,
+    CostEstimator,
+    CostSettings,
     KeepDecision,
     LatencyController,
     PeriodMeasurement,
@@ -35,8 +39,11 @@ class QueryState:
         self._responses: list[float] = []
         self._last_response_seconds = 0.0
         self._longer_responses = 0  # batches in a row that took longer than the one before
+        self._last_response: float | None = None
         self._seconds_per_tuple: float | None = None
-        self._offered_per_second = 0.0
+        self._costs = CostEstimator(CostSettings())  # without what is known to be fixed
+        self._fixed_seconds = 0.0
+        self.offered_per_second = 0.0
         self.output_rate = 0.0
 
     def change(self, settings: QuerySettings) -> None:
@@ -101,8 +108,11 @@ class QueryState:
             batch.latency_percentiles_seconds,
         )
 
-    def complete(self, event: BatchCompleted) -> None:
-        """Take in a finished batch; one that was taken in before teaches nothing."""
+    def complete(self, event: BatchCompleted, share: float = 1.0) -> None:
+        """Take in a finished batch; one that was taken in before teaches nothing.
+
+        share: the part of the node that it had while it ran beside others.
+        """
         if event.batch <= self._last_completed:
             return
         if self._finished is not None and self._controller is not None:
@@ -117,7 +127,9 @@ class QueryState:
             self._responses.append(response)
             if len(self._responses) > _REMEMBER_BATCHES:
                 del self._responses[0]
-        self._learn_load(event, offered, kept)
+            if event.busy_seconds > 0.0:  # a batch that only warmed up says nothing
+                self._last_response = response
+        self._learn_load(event, offered, kept, share * event.busy_seconds)
         self._finished = (event, offered, kept)
 
     def first_gates(self, gates: Iterable[str]) -> list[str]:
@@ -152,7 +164,29 @@ class QueryState:
     @property
     def load(self) -> float:
         """Server seconds per second that the query asks for, before shedding."""
-        return (self._seconds_per_tuple or 0.0) * self._offered_per_second
+        return (self._seconds_per_tuple or 0.0) * self.offered_per_second
+
+    def load_with_batch_every(self, seconds: float) -> ClassLoad:
+        """The same with one batch in so many seconds: the fixed cost of a batch and what it
+        takes to look at tuples cannot be shed, processing them can."""
+        costs, rate = self._costs.costs, self.offered_per_second
+        if costs is None:
+            return ClassLoad(0.0)
+        fixed = (self._fixed_seconds + costs.fixed_seconds) / seconds
+        return ClassLoad(costs.processing_seconds * rate, fixed + costs.looking_seconds * rate)
+
+    def rate_of_batch(self, waiting: int) -> float:
+        """Tuples a second if what waits ran now. A batch that is hardly filled is slow."""
+        costs = self._costs.costs
+        if costs is None:
+            return math.inf  # not known yet: find out
+        seconds = self._fixed_seconds + costs.busy_seconds(waiting, waiting)
+        return waiting / seconds if seconds > 0.0 else math.inf
+
+    @property
+    def last_response(self) -> float | None:
+        """Latency of the last batch that taught something; it stands until the next one."""
+        return self._last_response
 
     def growing_response_seconds(self, delay_target_seconds: float) -> float | None:
         """The latest latency of a query without a target of its own, when it runs away.
@@ -173,20 +207,29 @@ class QueryState:
         self._responses.clear()
         return mean
 
-    def _learn_load(self, event: BatchCompleted, offered: int, kept: int) -> None:
+    def _learn_load(
+        self, event: BatchCompleted, offered: int, kept: int, busy_seconds: float
+    ) -> None:
+        if offered > 0 and busy_seconds > 0.0:
+            fixed = busy_seconds * min(1.0, event.fixed_seconds / event.busy_seconds)
+            known = self._costs.costs is not None
+            self._fixed_seconds += ((1 - _RATE_MEMORY) if known else 1.0) * (
+                fixed - self._fixed_seconds
+            )
+            self._costs.observe(offered, kept, busy_seconds - fixed)
         if kept > 0:
-            per_tuple = event.busy_seconds / kept
+            per_tuple = busy_seconds / kept
             old = self._seconds_per_tuple
             self._seconds_per_tuple = (
                 per_tuple if old is None else old + (1 - _RATE_MEMORY) * (per_tuple - old)
             )
-            if event.busy_seconds > 0.0:
-                self.output_rate = kept / event.busy_seconds
+            if busy_seconds > 0.0:
+                self.output_rate = kept / busy_seconds
         rate = event.arrival_rate_per_second
         if rate is None and event.duration_seconds > 0.0:
             rate = offered / event.duration_seconds
         if rate is not None:
-            self._offered_per_second += (1 - _RATE_MEMORY) * (rate - self._offered_per_second)
+            self.offered_per_second += (1 - _RATE_MEMORY) * (rate - self.offered_per_second)
 
 
 def _controller(settings: QuerySettings) -> LatencyController | None:

@@ -104,6 +104,16 @@ class ClassSettings:
                            lose its turn to any other that happens to wait.
     late_above:            a class whose response is above this share of its delay target has
                            a queue: it does not lend. Raise it where a batch alone takes long.
+    default_delay_seconds: delay target of a class that has none, neither here nor by the latency
+                           targets of its queries; None never sheds for such a class.
+    least_turns:           so many queries may have a turn at once, however wide they are.
+    cores:                 and as many more as long as their tasks are fewer than the cores.
+    batch_every:           for micro-batches, which have a fixed cost. A class asks for what it
+                           needs with a batch in each such share of its delay target, not for
+                           what small batches happen to cost. None: costs as they come.
+    least_keep:            no class sheds more than all but this share: without any result it
+                           would never learn that it could keep more.
+    one_shedder:           one headroom for all classes together (the baseline of the paper).
     """
 
     priorities: Mapping[str, float]
@@ -115,6 +125,12 @@ class ClassSettings:
     initial_headroom: float = 0.8
     grace_seconds: float = 0.02
     late_above: float = 0.1
+    default_delay_seconds: float | None = 1.0
+    least_turns: int = 1
+    cores: int = 1
+    batch_every: float | None = None
+    least_keep: float = 0.0
+    one_shedder: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
 """The agent: measurements in, decisions out, for all queries of one driver.
 
 Owns the one coordinator. The companion of a query asks `decide` before each batch; the
-listener hands over progress; both may come from any thread.
+listener hands over progress; both may come from any thread. With classes a question is
+held until the coordinator grants the query's turn; `decide` returns None when one step
+of waiting is over, and the query keeps its place if it asks again.
 
 Guarantees: `decide` and `observe` never raise because of what they are told. A decision
 reaches the live arrays only if the asker is still waiting for it, so the arrays hold
 what the offset log says. After every batch its decision expires: if the agent dies or
-hangs, the next batch keeps everything. A batch is observed once.
+hangs, the next batch keeps everything. A batch is observed once. A turn ends when its
+batch does, when the query asks again for the same batch (nothing was waiting), when it
+ends or is found outside of a trigger, and at last after a minute.
 Not guaranteed: the order of events across queries.
 Failure: an error within a decision keeps everything and raises an alarm.
 Cost: about a millisecond a batch, most of it for asking the JVM.
@@ -18,10 +22,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headgate.coordinator import (
     BatchStarted,
+    Coordinator,
     CoordinatorSettings,
     Decision,
     Event,
@@ -31,17 +37,23 @@ from headgate.coordinator import (
     RaiseAlarm,
     SetKeepFraction,
     SettingsChanged,
+    Tick,
+    TurnReturned,
 )
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
 from headgate.spark.progress import BatchReport, parse_progress
 from headgate.spark.query_run import QueryRun
+from headgate.spark.turn_desk import Ticket, TurnDesk
 
 __all__ = ["Agent", "TooLateError"]
 
 _KEEP_JOURNAL_LINES = 20_000
 _MARGIN_SECONDS = 0.25
 _CLOCK_SKEW_SECONDS = 1.0
+_HOLD_STEP_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.05
+_LOOK_AT_TASKS_EVERY = 64  # batches
 
 
 Record = Callable[[QueryRun, BatchReport, Mapping[str, float]], None]
@@ -54,10 +66,13 @@ class TooLateError(Exception):
 class Agent:
     """See the module. `record` gets every batch once, with the arrival rates at its gates."""
 
-    def __init__(self, alarms: Alarms, record: Record) -> None:
+    def __init__(
+        self, alarms: Alarms, record: Record, settings: CoordinatorSettings | None = None
+    ) -> None:
         self.alarms = alarms
         self._record = record
-        self._journal = Journal(CoordinatorSettings())
+        self._journal = Journal(settings or CoordinatorSettings())
+        self._desk = TurnDesk()
         self._lines: deque[str] = deque([self._journal.header()], maxlen=_KEEP_JOURNAL_LINES)
         self._coordinator_lock = threading.Lock()
         self._runs: dict[str, QueryRun] = {}
@@ -73,6 +88,11 @@ class Agent:
         return self._journal.coordinator.mode
 
     @property
+    def coordinator(self) -> Coordinator:
+        """To look at."""
+        return self._journal.coordinator
+
+    @property
     def journal_lines(self) -> list[str]:
         """Settings and the last 20,000 events with their decisions, oldest out."""
         return list(self._lines)
@@ -84,6 +104,7 @@ class Agent:
         run.keep_at_least = settings.keep_at_least
         run.percentile = settings.controller_settings.get("percentile")
         run.drop_older_seconds = settings.drop_older_seconds
+        run.query_class = settings.query_class
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -100,8 +121,18 @@ class Agent:
     def remove(self, run: QueryRun) -> None:
         """A query has ended."""
         self._runs.pop(run.key, None)
+        if all(other.name != run.name for other in self.runs):
+            self._desk.close(run.name)
+            self._handle(SettingsChanged(time.time(), removed_queries=(run.name,)))
         with run.lock:
             run.open()
+
+    def set_classes(self, priorities: Mapping[str, float]) -> None:
+        """Other priorities from now on; what was lent is back."""
+        classes = self.coordinator.classes
+        if classes is not None:
+            settings = replace(classes.settings, priorities=dict(priorities))
+            self._handle(SettingsChanged(time.time(), classes=settings))
 
     def set_mode(self, mode: Mode) -> None:
         """on, off or open, from the next batch of every query on."""
@@ -124,6 +155,7 @@ class Agent:
 
     def open_all(self, why: str) -> None:
         """The agent is going: every gate keeps everything."""
+        self._desk.wake_all()
         for run in self.runs:
             self.alarms.raise_alarm("agent", run.name, f"{why}; everything is kept")
             with run.lock:
@@ -131,17 +163,36 @@ class Agent:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-        """The decision for the next batch of a query whose last one had `offset`."""
+    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any] | None:
+        """The decision for the next batch of a query whose last one had `offset`.
+
+        None: it is not its turn yet; ask again.
+        """
         start = GateDecision.from_offset(offset)
         run = self._runs.get(key)
         if run is None:
             self.alarms.raise_alarm("unknown query", key, "asked for a decision; keeps everything")
             return _opened(start).offset()
+        self._pace(run)
+        step = time.monotonic() + _HOLD_STEP_SECONDS
+        while (answer := self._answer(run, start, deadline)) is None:
+            ticket = self._desk.ticket(run.name, run.asking_batch)
+            left = min(step, deadline - 2 * _MARGIN_SECONDS) - time.monotonic()
+            if ticket is None:
+                continue
+            woken = left > 0.0 and ticket.ready.wait(left)
+            if not woken or ticket.granted_seconds is None:
+                return None if self._lives(run) else _opened(start).offset()
+        return answer.offset()
+
+    def _answer(self, run: QueryRun, start: GateDecision, deadline: float) -> GateDecision | None:
+        """The decision, with the arrays set to it; None when it is not the query's turn."""
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
             batch, decision = self._decide_safely(run, start)
+            if decision is None:
+                return None
             if time.monotonic() > deadline - _MARGIN_SECONDS:
                 self.alarms.raise_alarm(
                     "agent", run.name, "too slow to answer; this batch keeps everything"
@@ -149,9 +200,25 @@ class Agent:
                 run.open()
                 raise TooLateError
             run.apply(decision, batch)
-            return decision.offset()
+            return decision
         finally:
             run.lock.release()
+
+    def _lives(self, run: QueryRun) -> bool:
+        """False when the query is being stopped: then its answer must not be held."""
+        try:
+            return run.handle is not None and run.handle.active()
+        except Exception:  # the JVM is going
+            return False
+
+    def _pace(self, run: QueryRun) -> None:
+        """A query of a class that finds nothing to do asks less and less often.
+
+        Spark asks again every ten milliseconds, and each question costs all of them.
+        """
+        if run.query_class is not None and run.empty_asks > 0:
+            pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(run.empty_asks, 10)
+            time.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
 
     def withdraw(self, key: str) -> None:
         """An answer could not be delivered: the asker has taken "keep everything"."""
@@ -170,7 +237,9 @@ class Agent:
                 run.apply(decision, batch)
         return decision.offset()
 
-    def _decide_safely(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+    def _decide_safely(
+        self, run: QueryRun, start: GateDecision
+    ) -> tuple[int | None, GateDecision | None]:
         try:
             return self._decide(run, start)
         except Exception as error:
@@ -178,7 +247,7 @@ class Agent:
             self.alarms.raise_alarm("decision", run.name, text)
             return None, _opened(start)
 
-    def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision]:
+    def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision | None]:
         now = time.time()
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
             cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
@@ -186,29 +255,40 @@ class Agent:
         batch = run.handle.batch()
         self._catch_up(run, batch)
         cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
-        run.looked_at_seconds = now
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
-            # next with a decision that was made for a crowd.
+            # next with a decision that was made for a crowd. Whatever comes runs without a
+            # turn and is charged to its class afterwards.
+            run.empty_asks += 1
+            run.looked_at_seconds = now
+            self._return_turn(run.name, batch)
             sheds = any(share < 1.0 for share in run.answer.values()) or run.levels
             if not run.limits and sheds:
                 run.choose_levels({}, now)
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
             return batch, _changed(start, run, cut_offs)
-        run.choose_levels(self._ask(run, batch, tuple(cut_offs)), now)
+        answer = self._ask(run, batch, tuple(cut_offs))
+        if answer is None:
+            return batch, None
+        run.choose_levels(answer, now)
         run.asked_batch = batch
+        run.empty_asks = 0
+        run.looked_at_seconds = now
         return batch, _changed(start, run, cut_offs)
 
-    def _ask(self, run: QueryRun, batch: int, cut_off: Sequence[str]) -> dict[str, float]:
+    def _ask(self, run: QueryRun, batch: int, cut_off: Sequence[str]) -> dict[str, float] | None:
+        """What to keep at each gate; None when it is not the query's turn."""
         now = time.time()
         waiting = run.waiting(now)
-        event = BatchStarted(now, run.name, batch, waiting, run.waiting_age_seconds(now))
+        decided = self._turn(run, batch, waiting, now)
+        if decided is None:
+            return None
+        run.decided = decided
         keep: dict[str, float] = {}
         why: dict[str, str] = {}
-        for decision in self._handle(event):
-            if isinstance(decision, SetKeepFraction):
-                keep[decision.gate] = 1.0 if run.finite else decision.keep_fraction
-                why[decision.gate] = decision.why.bound.value
+        for decision in decided:
+            keep[decision.gate] = 1.0 if run.finite else decision.keep_fraction
+            why[decision.gate] = decision.why.bound.value
         if self.mode is not Mode.ON:  # also for a batch that was decided before the change
             keep = dict.fromkeys(keep, 1.0)
         elif not run.finite:
@@ -221,6 +301,64 @@ class Agent:
             why[gate] = "too old" if keep.get(gate, 1.0) == 1.0 else f"{why[gate]}, too old"
         run.remember_why(batch, why)
         return keep
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def _turn(
+        self, run: QueryRun, batch: int, waiting: Mapping[str, int], now: float
+    ) -> Sequence[SetKeepFraction] | None:
+        """The coordinator's decisions for this batch; None when it has to wait."""
+        run.asking_batch = batch
+        ticket = self._desk.ticket(run.name, batch)
+        if ticket is None:
+            ticket = self._desk.open(run.name, batch, now)
+            age = run.waiting_age_seconds(now)
+            event = BatchStarted(now, run.name, batch, waiting, age, run.tasks)
+            decisions = self._handle(event)
+            if ticket.granted_seconds is None:
+                own = [d for d in decisions if isinstance(d, SetKeepFraction)]
+                own = [d for d in own if (d.query, d.batch) == (run.name, batch)]
+                if own or not self._takes_turns(run):  # decided at once, or decided before
+                    self._desk.close(run.name)
+                    return own
+        if ticket.granted_seconds is None:
+            return None
+        run.remember_held(batch, ticket.held_seconds)
+        return ticket.decisions
+
+    def _takes_turns(self, run: QueryRun) -> bool:
+        return self.coordinator.classes is not None and run.query_class is not None
+
+    def _return_turn(self, query: str, batch: int) -> None:
+        ticket = self._desk.ticket(query, batch)
+        if ticket is not None:
+            self._desk.close(query)
+            self._handle(TurnReturned(time.time(), query, batch))
+
+    def tick(self) -> None:
+        """Time has passed: load cycles, held turns, and turns of queries that went silent."""
+        now = time.time()
+        with self._coordinator_lock:
+            wanted = self.coordinator.wants_tick(now)
+        if wanted:
+            self._handle(Tick(now))
+        for ticket in self._desk.to_check(now):
+            if ticket.is_overdue(now):
+                text = f"batch {ticket.batch} has its turn for long; others go on beside it"
+                self.alarms.raise_alarm("turn", ticket.query, text)
+                self._return_turn(ticket.query, ticket.batch)
+            elif not self._works(ticket):
+                self._return_turn(ticket.query, ticket.batch)
+
+    def _works(self, ticket: Ticket) -> bool:
+        """The query is within a trigger, so its turn is in use."""
+        for run in self.runs:
+            if run.name == ticket.query and run.handle is not None:
+                try:
+                    return run.handle.active() and run.handle.triggered()
+                except Exception:  # the JVM is going
+                    return False
+        return False
 
     # --- measurements ---------------------------------------------------------------------------
 
@@ -255,6 +393,10 @@ class Agent:
         if not run.is_new(report):
             return
         before = run.last_report
+        report = report.after_hold(run.held.get(report.batch, 0.0))
+        self._desk.close(run.name, report.batch)
+        if self._takes_turns(run) and run.reports % _LOOK_AT_TASKS_EVERY == 1:
+            run.tasks = _tasks_of(run)
         if report.decision is not None and report.decision.note == UNREACHABLE:
             text = f"could not be asked for batch {report.batch}; everything was kept"
             self.alarms.raise_alarm("agent", run.name, text)
@@ -277,6 +419,7 @@ class Agent:
             if len(self._lines) == _KEEP_JOURNAL_LINES:
                 self._lines.popleft()  # the header goes first: the rest is for reading only
             self._lines.append(line)
+            self._desk.route(decisions, time.time())
         for decision in decisions:
             if isinstance(decision, RaiseAlarm):
                 self.alarms.raise_alarm(decision.kind.value, decision.subject, decision.text)
@@ -287,6 +430,14 @@ def _changed(start: GateDecision, run: QueryRun, cut_offs: Mapping[str, int]) ->
     return start.changed_to(
         run.answer, older_than=cut_offs, levels=run.levels, now_micros=run.now_micros
     )
+
+
+def _tasks_of(run: QueryRun) -> int:
+    """How wide the query's batches are; what was known before if Spark does not say."""
+    try:
+        return run.tasks if run.handle is None else max(1, run.handle.tasks())
+    except Exception:  # the JVM is going, or the job is no longer remembered
+        return run.tasks
 
 
 def _opened(start: GateDecision) -> GateDecision:

@@ -5,6 +5,11 @@ its own, before it writes the offset log. This source passes the question on to 
 agent and returns the decision as its offset. It returns the offset that it was given
 as long as nothing changes, because a new offset makes Spark run a batch.
 
+A query whose class has no turn is held here, outside of all task slots. The agent answers
+"wait" in steps shorter than the time limit, and this source asks again; the turn itself
+is pushed, nothing polls. Spark asks the other sources afterwards, so a batch takes what
+has arrived until its turn.
+
 Failure: when the agent cannot be reached in time the offset says "keep everything",
 and the agent is left alone for `_PAUSE_SECONDS`. Nothing raises: a query does not die
 because of Headgate.
@@ -29,6 +34,7 @@ __all__ = ["FORMAT", "CompanionSource"]
 
 FORMAT = "headgate_companion"
 _PAUSE_SECONDS = 5.0
+_LONGEST_HOLD_SECONDS = 300.0
 _log = logging.getLogger("headgate.spark")
 
 
@@ -88,20 +94,30 @@ class CompanionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = time.monotonic()
         if now < self._quiet_until:
             return None
-        deadline = now + self._timeout_seconds
-        for fresh in (False, True):  # an idle connection may have been closed: try once again
+        give_up = now + _LONGEST_HOLD_SECONDS
+        fresh = False
+        while True:
             reused = self._connection is not None
             try:
-                return self._exchange(what, offset, deadline)
+                answer = self._exchange(what, offset, time.monotonic() + self._timeout_seconds)
+                if answer is not None:
+                    return answer
+                if time.monotonic() > give_up:
+                    _log.warning("headgate: no turn came in %g s", _LONGEST_HOLD_SECONDS)
+                    return None
             except (OSError, ProtocolError, ValueError, KeyError) as error:
                 self._close()
                 if fresh or not reused or isinstance(error, TimeoutError):
                     _log.warning("headgate: %s (%s: %s)", UNREACHABLE, type(error).__name__, error)
                     break
+                fresh = True  # an idle connection may have been closed: try once again
         self._quiet_until = time.monotonic() + _PAUSE_SECONDS
         return None
 
-    def _exchange(self, what: str, offset: dict[str, Any], deadline: float) -> dict[str, Any]:
+    def _exchange(
+        self, what: str, offset: dict[str, Any], deadline: float
+    ) -> dict[str, Any] | None:
+        """One question; None when the answer is to wait and to ask again."""
         address = AgentAddress.read(self._agent_file)
         if self._connection is None:
             left = max(0.01, deadline - time.monotonic())
@@ -121,6 +137,8 @@ class CompanionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         answer = read_message(self._connection)
         if answer is None:
             raise ProtocolError("the agent closed the connection")
+        if answer.get("wait") is True:
+            return None
         result: dict[str, Any] = answer["offset"]
         GateDecision.from_offset(result)
         return result

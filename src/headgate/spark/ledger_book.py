@@ -113,6 +113,8 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             report.latency_percentiles_seconds().get(95.0),
             report.duration_seconds,
             rates.get(gate),
+            run.query_class,
+            report.held_seconds,
             *_policy_fields(run, report, gate, seen),
         )
         for gate, seen in report.gates.items()
@@ -155,4 +157,5 @@ def _lost(run: QueryRun, run_id: str, batch: int, gate: str) -> LedgerLine:
         version,
         salt,
         "the driver stopped before it was counted",
+        query_class=run.query_class,
     )

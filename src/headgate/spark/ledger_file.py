@@ -51,6 +51,8 @@ class LedgerLine:
     latency_p95_seconds: float | None = None
     duration_seconds: float | None = None
     arrival_rate_per_second: float | None = None
+    query_class: str | None = None
+    held_seconds: float | None = None
     level: int | None = None
     dropped_by_level: list[int] | None = None
     odd: int | None = None

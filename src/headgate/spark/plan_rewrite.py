@@ -7,12 +7,16 @@ stream beside its input:
     Filter(kept)                              Filter(kept)
       CollectMetrics headgate:orders            CollectMetrics headgate:orders
         Project(*, ... < old array)      ->       Project(*, ... < new array)
-          the user's stream                         Union
-                                                      the user's stream
-                                                      Project(typed nothing) of the companion
+          the user's stream                         Project(the columns under their old ids)
+                                                      Union
+                                                        Project(typed nothing) of the companion
+                                                        the user's stream
 
-The user's stream stays the first child of the union, whose columns keep their identity,
-nullability and watermark. All nodes above are copied by Spark's own `withNewChildren`.
+The companion comes first because Spark asks the sources in the order of the plan: a
+query that has to wait for its turn waits before the others are asked for their newest
+offsets, so its batch takes what has arrived until the turn. (Spark keeps that order for up
+to four sources.) The project above gives the columns the identity, nullability and
+watermark that they had. All nodes above are copied by Spark's own `withNewChildren`.
 
 Classic sessions only. Works on internal classes of Spark 4; `start` falls back to the
 untouched plan, in which every gate is open, when one of them is missing.
@@ -101,13 +105,6 @@ class PlanRewrite:
         own = [self._column(c, gate) if c.name().startswith(OWN_PREFIX) else c for c in columns]
         return self._logical.Project(self._seq(own), child)
 
-    def _beside_companion(self, stream: Any) -> Any:
-        if self._has_companion:
-            return stream
-        self._has_companion = True
-        beside = self._nothing_like(stream)
-        return self._logical.Union(self._seq([stream, beside]), False, False)
-
     def _find_policy(self, names: list[str], gate: str) -> None:
         for name in names:
             number = name.removeprefix(FATE_COLUMN + "_")
@@ -128,6 +125,23 @@ class PlanRewrite:
         resolved: Any = self._spark.range(1).select(state.alias("state"))
         [named] = _items(resolved._jdf.queryExecution().analyzed().projectList())
         return column.withNewChildren(self._seq([named.child()]))
+
+    def _beside_companion(self, stream: Any) -> Any:
+        """The stream in a union with the companion, under the ids that it had; once a query."""
+        if self._has_companion:
+            return stream
+        self._has_companion = True
+        companion = self._nothing_like(stream)
+        union = self._logical.Union(self._seq([companion, stream]), False, False)
+        alias = self._jvm.org.apache.spark.sql.catalyst.expressions.Alias
+        some = self._jvm.scala.Option.apply
+        columns = [
+            alias(
+                new, old.name(), old.exprId(), old.qualifier(), some(old.metadata()), self._seq([])
+            )
+            for new, old in zip(_items(union.output()), _items(stream.output()), strict=True)
+        ]
+        return self._logical.Project(self._seq(columns), union)
 
     def _nothing_like(self, stream: Any) -> Any:
         """The companion's plan with the columns of `stream`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -85,7 +85,10 @@ class GateReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One finished batch. Times are the driver's wall clock, in seconds since 1970."""
+    """One finished batch. Times are the driver's wall clock, in seconds since 1970.
+
+    held_seconds: how long it waited for its turn; this is not part of its duration.
+    """
 
     query_id: str
     run_id: str
@@ -94,6 +97,18 @@ class BatchReport:
     duration_seconds: float
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
+    held_seconds: float = 0.0
+    add_batch_seconds: float | None = None
+
+    def after_hold(self, seconds: float) -> BatchReport:
+        """The same batch, begun when its turn came: Spark counts the wait as execution."""
+        held = min(max(0.0, seconds), self.duration_seconds)
+        return replace(
+            self,
+            start_seconds=self.start_seconds + held,
+            duration_seconds=self.duration_seconds - held,
+            held_seconds=held,
+        )
 
     @property
     def end_seconds(self) -> float:
@@ -154,7 +169,14 @@ class BatchReport:
             self.latency_mean_seconds(),
             self.latency_percentiles_seconds(*(() if percentile is None else (percentile,))),
             sum(rates.values()),
+            fixed_seconds=0.0 if is_first else self._planning_seconds(),
         )
+
+    def _planning_seconds(self) -> float:
+        """Planning, logs and commits: what is not spent on adding the batch to the sink."""
+        if self.add_batch_seconds is None:
+            return 0.0
+        return max(0.0, self.duration_seconds - self.add_batch_seconds)
 
     def arrival_rates(self, before: BatchReport | None) -> dict[str, float]:
         """Tuples per second at each gate, since the batch before this one began."""
@@ -191,6 +213,7 @@ def parse_progress(text: str) -> BatchReport:
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
+            add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -207,6 +230,11 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         {name: value for name, value in values.items() if name not in _COUNTS},
     )
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    number = _number(milliseconds)
+    return None if number is None else max(0.0, number / 1000.0)
 
 
 def _number(value: Any) -> float | None:

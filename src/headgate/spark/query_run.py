@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
@@ -30,11 +31,18 @@ class GateArray(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryHandle:
-    """What the agent asks a running query. Each call goes to the JVM."""
+    """What the agent asks a running query. Each call goes to the JVM.
+
+    active: it was not stopped. triggered: it is within a trigger, not between two.
+    tasks: how many cores its last batch could use at once.
+    """
 
     batch: Callable[[], int]
     last_progress: Callable[[], str | None]
     recent_progress: Callable[[], Sequence[str]]
+    active: Callable[[], bool] = lambda: True
+    triggered: Callable[[], bool] = lambda: True
+    tasks: Callable[[], int] = lambda: 1
 
 
 class QueryRun:
@@ -80,6 +88,12 @@ class QueryRun:
         self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
+        self.query_class: str | None = None
+        self.held: OrderedDict[int, float] = OrderedDict()
+        self.tasks = 1
+        self.asking_batch = -1
+        self.empty_asks = 0
+        self.decided: Sequence[SetKeepFraction] = ()
         self._arrays = dict(arrays)
         self._timed_gates = timed_gates
         self._same_tuples = same_tuples
@@ -147,6 +161,12 @@ class QueryRun:
         """`batch` is over: its decision stands no longer, so a dead agent drops nothing."""
         if self._applied_for is not None and self._applied_for <= batch:
             self.open()
+
+    def remember_held(self, batch: int, seconds: float) -> None:
+        """How long this batch waited for its turn."""
+        self.held[batch] = seconds
+        while len(self.held) > _REMEMBER_BATCHES:
+            self.held.popitem(last=False)
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.spark.alarms import Alarm
+from headgate.spark.classes import ClassView, jain_index
 
 __all__ = ["GateSums", "Report", "sum_up"]
 
@@ -23,6 +24,7 @@ class GateSums:
     dropped_because: dict[str, int] = field(default_factory=dict)
     last_keep_fraction: float | None = None
     last_latency_mean_seconds: float | None = None
+    query_class: str | None = None
 
     @property
     def balances(self) -> bool:
@@ -37,6 +39,12 @@ class Report:
     targets_seconds: Mapping[str, float | None]
     sums: Mapping[tuple[str, str], GateSums]
     alarms: Sequence[Alarm]
+    classes: Sequence[ClassView] = ()
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index of the share of its data that each class keeps; 1 is even."""
+        return jain_index(1.0 - view.loss for view in self.classes)
 
     @property
     def balances(self) -> bool:
@@ -50,6 +58,7 @@ class Report:
                 {
                     "query": query,
                     "gate": gate,
+                    "class": sums.query_class,
                     "latency_target_seconds": self.targets_seconds.get(query),
                     "batches": sums.batches,
                     "uncounted_batches": sums.uncounted_batches,
@@ -62,11 +71,14 @@ class Report:
                 }
                 for (query, gate), sums in self.sums.items()
             ],
+            "classes": [view.as_dict() for view in self.classes],
+            "fairness": self.fairness,
             "alarms": [f"{alarm.kind}, {alarm.subject}: {alarm.text}" for alarm in self.alarms],
         }
 
     def __str__(self) -> str:
         lines = [f"Headgate is {self.mode}."]
+        lines += [str(view) for view in self.classes]
         for (query, gate), sums in self.sums.items():
             share = 100.0 * sums.dropped / sums.offered if sums.offered else 0.0
             target = self.targets_seconds.get(query)
@@ -95,6 +107,7 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
             continue
         seen.add(key)
         entry = sums.setdefault((row["query"], row["gate"]), GateSums())
+        entry.query_class = row.get("query_class")
         if row["offered"] is None:
             entry.uncounted_batches += 1
             continue

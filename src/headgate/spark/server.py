@@ -99,6 +99,9 @@ class AgentServer:
         if message["do"] != "decide":
             raise ProtocolError(f"cannot {message['do']!r}")
         answer = self._agent.decide(key, offset, float(message["deadline"]))
+        if answer is None:  # not its turn yet: the asker asks again, its place is kept
+            write_message(connection, {"wait": True})
+            return
         try:
             write_message(connection, {"offset": answer})
         except OSError:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headgate.coordinator import Mode, QuerySettings
+from headgate.coordinator import ClassSettings, CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
+from headgate.spark.classes import checked_priorities, class_settings, class_views
+from headgate.spark.clock import Clock
 from headgate.spark.companion import FORMAT, CompanionSource
 from headgate.spark.digest_book import DigestBook, digest_table
 from headgate.spark.gate import add_gate, check_gate
@@ -61,16 +64,35 @@ from headgate.spark.stream_writer import (
 __all__ = ["Headgate", "attach"]
 
 
-def attach(spark: SparkSession, timeout: str = "2s") -> Headgate:
-    """Headgate for this Spark session. `timeout`: how long a batch waits for a decision."""
-    return Headgate(spark, timeout_seconds=_seconds(timeout, "timeout"))
+_TICK_SECONDS = 0.02
+
+
+def attach(
+    spark: SparkSession,
+    timeout: str = "2s",
+    classes: Mapping[str, float] | ClassSettings | None = None,
+) -> Headgate:
+    """Headgate for this Spark session.
+
+    timeout: how long a batch waits for a decision (not for its turn).
+    classes: priorities by class, for example {"gold": 6, "silver": 3, "bronze": 1}. Queries
+             that are started with a priority take turns by it.
+    """
+    return Headgate(spark, _seconds(timeout, "timeout"), classes)
 
 
 class Headgate:
     """See the module; made by `attach`. Also a context manager that closes itself."""
 
-    def __init__(self, spark: SparkSession, timeout_seconds: float = 2.0) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        timeout_seconds: float = 2.0,
+        classes: Mapping[str, float] | ClassSettings | None = None,
+    ) -> None:
         jvm_of(spark)
+        if classes is not None and not isinstance(classes, ClassSettings):
+            classes = class_settings(classes, spark.sparkContext.defaultParallelism)
         _check_python(spark)
         self.alarms_raised = Alarms()
         self._spark = spark
@@ -80,7 +102,10 @@ class Headgate:
         self._book = LedgerBook(self.alarms_raised)
         self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
-        self._agent = Agent(self.alarms_raised, self._record)
+        self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
+        self._clock = None
+        if classes is not None:
+            self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
         self._server = AgentServer(self._agent)
         self._targets: dict[str, float | None] = {}
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
@@ -134,6 +159,7 @@ class Headgate:
         name: str,
         latency: str | float | None = None,
         *,
+        priority: str | None = None,
         percentile: float | None = None,
         keep_at_least: float = 0.0,
         drop_older: str | float | None = None,
@@ -145,12 +171,15 @@ class Headgate:
 
         name:          the query's name, also in the ledger.
         latency:       target from arrival to result, "3s" or seconds; None only measures.
+        priority:      the class whose turns and share the query has; one of those given to
+                       `attach`. Without it the query runs beside the classes.
         percentile:    None holds the mean, 95 the 95th percentile.
         keep_at_least: share that is kept whatever happens.
         drop_older:    after a stall, tuples that arrived longer ago than this fall ("10m").
         path, table:   as for the writer's own `start` and `toTable`.
         """
         target = None if latency is None else _seconds(latency, "latency")
+        self._check_class(priority)
         if any(query.name == name for query in self._spark.streams.active):
             raise UsageError(f"a query {name!r} is running already; give this one another name")
         writer = writer.queryName(name)
@@ -165,7 +194,7 @@ class Headgate:
         settings = QuerySettings(
             tuple(gates),
             target,
-            None,
+            priority,
             controller,
             extra,
             keep_at_least,
@@ -268,6 +297,9 @@ class Headgate:
             lambda: int(execution.getLatestExecutionContext().batchId()),
             lambda: _progress_of(execution),
             lambda: [str(progress.json()) for progress in execution.recentProgress()],
+            lambda: bool(execution.isActive()),
+            lambda: bool(execution.status().isTriggerActive()),
+            lambda: _widest_stage(self._spark, run.run_id),
         )
         for text in run.handle.recent_progress():  # what came before the agent knew the run
             self._agent.observe(text)
@@ -343,13 +375,59 @@ class Headgate:
         known = ", ".join(run.name for run in self._agent.runs)
         raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
 
+    def classes(self, priorities: Mapping[str, float] | None = None) -> dict[str, float]:
+        """The priorities; with an argument, change them. What was lent is back then."""
+        loop = self._agent.coordinator.classes
+        if priorities is not None:
+            if loop is None:
+                raise UsageError("there are no classes; give them to attach(spark, classes=...)")
+            wanted = checked_priorities(priorities)
+            used = {s.query_class for s in self._agent.coordinator.queries.values()}
+            missing = sorted(name for name in used if name and name not in wanted)
+            if missing:
+                raise UsageError(f"class {', '.join(missing)} has queries; give it a priority")
+            self._agent.set_classes(wanted)
+            loop = self._agent.coordinator.classes
+        return {} if loop is None else dict(loop.settings.priorities)
+
+    def share(self) -> dict[str, float]:
+        """What each class may use of the application now, 0 to 1, with what is lent."""
+        return dict(self._agent.coordinator.portions)
+
+    def explain(self, query: str) -> str:
+        """Why the last batch of a query kept what it kept, a sentence for each gate."""
+        for run in self._agent.runs:
+            if run.name == query:
+                lines = [
+                    f"{gate}: {1.0 - share:.3g} of batch {batch} was to go: {reason}."
+                    for gate, share, batch, reason in _reasons(run)
+                ]
+                views = class_views(self._agent.coordinator, ())
+                lines += [v.share_text() for v in views if v.name == run.query_class]
+                return "\n".join(lines) or f"{query} has not run a batch yet."
+        known = ", ".join(run.name for run in self._agent.runs)
+        raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
+
+    def _check_class(self, priority: str | None) -> None:
+        known = self.classes()
+        if priority is None or priority in known:
+            return
+        if not known:
+            raise UsageError(
+                f"priority {priority!r}: there are no classes; attach with "
+                f"classes={{{priority!r}: 1, ...}}"
+            )
+        raise UsageError(f"no class {priority!r}; expected one of {', '.join(known)}")
+
     # --- what happened --------------------------------------------------------------------------
 
     def report(self) -> Report:
         """What was shed, why, for whom, since the checkpoint of each query was made."""
         self._settle()
         sums = sum_up(self._book.rows())
-        return Report(self.mode(), dict(self._targets), sums, self.alarms_raised.all())
+        counts = ((s.query_class, s.offered, s.kept, s.dropped) for s in sums.values())
+        views = class_views(self._agent.coordinator, counts)
+        return Report(self.mode(), dict(self._targets), sums, self.alarms_raised.all(), views)
 
     def ledger(self) -> DataFrame:
         """One row for each gate and batch: offered, kept, dropped, why, latency."""
@@ -372,6 +450,8 @@ class Headgate:
     def close(self) -> None:
         """Let go: queries run on and keep everything."""
         self._settle()
+        if self._clock is not None:
+            self._clock.close()
         self._server.close()
         try:
             self._spark.streams.removeListener(self._listener)
@@ -407,6 +487,21 @@ def _check_python(spark: SparkSession) -> None:
 def _progress_of(execution: Any) -> str | None:
     progress = execution.lastProgress()
     return None if progress is None else str(progress.json())
+
+
+def _reasons(run: QueryRun) -> list[tuple[str, float, int | None, str]]:
+    return [
+        (d.gate, d.keep_fraction, d.batch, because(d.why, d.keep_fraction)) for d in run.decided
+    ]
+
+
+def _widest_stage(spark: SparkSession, run_id: str) -> int:
+    """How many tasks the widest stage of the query's newest job had."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = tracker.getJobIdsForGroup(run_id)
+    info = tracker.getJobInfo(max(jobs)) if jobs else None
+    stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info else []
+    return max((stage.numTasks for stage in stages if stage is not None), default=1)
 
 
 def _cannot_gate(facts: WriterFacts, state: CheckpointState) -> str | None:

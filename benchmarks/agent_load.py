@@ -1,0 +1,163 @@
+"""The agent under many queries: how long does an answer take?
+
+Not Spark: 50 real companions ask the real agent over its real socket, from threads of
+one process; a batch is a sleep. Each query has four gates, so 200 gates in all. What is
+measured is the time from question to answer, less the time that the query was held for
+its turn. Threads share one interpreter with the agent, which is worse than Spark, where
+each companion is a process of its own. `echo` is the same with an agent that answers
+without deciding anything: what the socket, the threads and the neighbours cost.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from headgate.coordinator import CoordinatorSettings, QuerySettings
+from headgate.spark.agent import Agent
+from headgate.spark.alarms import Alarms
+from headgate.spark.classes import class_settings
+from headgate.spark.companion import CompanionReader
+from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.server import AgentServer
+
+__all__ = ["agent_latency"]
+
+_CLASSES = {"gold": 6.0, "silver": 3.0, "bronze": 1.0}
+
+
+class _Array:
+    """Where a gate's numbers would stand in the JVM."""
+
+    def set(self, values: tuple[int, ...]) -> None:
+        self.values = values
+
+
+class _Echo(Agent):
+    """Answers without deciding."""
+
+    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any]:  # noqa: ARG002
+        return dict(offset)
+
+
+class _Query:
+    """A query whose batches are sleeps."""
+
+    def __init__(self, agent: Agent, number: int, gates: int, query_class: str | None) -> None:
+        self.name = f"q{number}"
+        arrays = {f"gate{g}": _Array() for g in range(gates)}
+        self.agent, self.batch, self.progress = agent, 0, None
+        self.run = QueryRun(self.name, self.name, arrays)
+        self.run.query_id = self.run.run_id = self.name
+        self.run.handle = QueryHandle(lambda: self.batch, lambda: None, list)
+        settings = QuerySettings(tuple(arrays), 3.0, query_class)
+        agent.add(self.run, settings)
+
+    def finish(self, offset: dict[str, Any], began: float, seconds: float) -> None:
+        """Report the batch as Spark would."""
+        metrics = {"offered": 100, "kept": 100, "arrival_mean": began - 0.5}
+        self.agent.observe(
+            json.dumps(
+                {
+                    "id": self.name,
+                    "runId": self.name,
+                    "batchId": self.batch,
+                    "timestamp": datetime.fromtimestamp(began, UTC).isoformat(),
+                    "durationMs": {"triggerExecution": seconds * 1e3},
+                    "sources": [{"endOffset": offset}],
+                    "observedMetrics": {f"headgate:{g}": metrics for g in self.run.gates},
+                }
+            )
+        )
+        self.batch += 1
+
+
+def agent_latency(
+    queries: int = 50, gates_each: int = 4, seconds: float = 5.0, batch_seconds: float = 0.4
+) -> dict[str, Any]:
+    """Answer times in milliseconds, without classes and with them."""
+    return {
+        "label": "real companions and agent over the socket, batches are sleeps, no Spark",
+        "queries": queries,
+        "gates": queries * gates_each,
+        "echo": _measure(_Echo, queries, gates_each, seconds, batch_seconds, False),
+        "without_classes": _measure(Agent, queries, gates_each, seconds, batch_seconds, False),
+        "with_classes": _measure(Agent, queries, gates_each, seconds, 0.1, True),
+    }
+
+
+def _measure(
+    kind: type[Agent],
+    queries: int,
+    gates: int,
+    seconds: float,
+    batch_seconds: float,
+    classed: bool,
+) -> dict[str, Any]:
+    alarms = Alarms()
+    classes = class_settings(_CLASSES, cores=8) if classed else None
+    agent = kind(alarms, lambda *_: None, CoordinatorSettings(classes=classes))
+    server = AgentServer(agent)
+    names = list(_CLASSES)
+    all_queries = [
+        _Query(agent, n, gates, names[n % len(names)] if classed else None) for n in range(queries)
+    ]
+    answers: list[float] = []
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=_ask, args=(q, server, batch_seconds, stop, answers), daemon=True)
+        for q in all_queries
+    ]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + seconds
+    processor = time.process_time()
+    while time.monotonic() < until:
+        time.sleep(0.02)
+        agent.tick()
+    asked, processor = len(answers), time.process_time() - processor
+    stop.set()
+    server.close()  # whoever is held for a turn that will not come is let go
+    for thread in threads:
+        thread.join(timeout=10.0)
+    answers = answers[:asked]
+    p50, p99, most = np.percentile(answers, [50, 99, 100]) * 1e3
+    return {
+        "decisions": len(answers),
+        "decisions_per_second": len(answers) / seconds,
+        "p50_ms": float(p50),
+        "p99_ms": float(p99),
+        "max_ms": float(most),
+        "processor_share": processor / seconds,
+        "alarms": sorted({alarm.kind for alarm in alarms.all()} - {"agent"}),
+    }
+
+
+def _ask(
+    query: _Query,
+    server: AgentServer,
+    batch_seconds: float,
+    stop: threading.Event,
+    answers: list[float],
+) -> None:
+    chance = random.Random(query.name)
+    options = {"agent": str(server.address_file), "query": query.name, "timeout": "20"}
+    reader = CompanionReader(options)
+    offset = reader.initialOffset()
+    stop.wait(chance.random() * batch_seconds)
+    while not stop.is_set():
+        asked = time.monotonic()
+        offset = reader.latestOffset(offset, None)  # type: ignore[arg-type]
+        held = query.run.held.get(query.batch, 0.0)
+        answers.append(max(0.0, time.monotonic() - asked - held))
+        began, length = time.time(), batch_seconds * (0.5 + chance.random())
+        stop.wait(length)
+        query.finish(offset, began, length)
+    reader.stop()

@@ -1,0 +1,232 @@
+"""Turns of several batches at once, with literal times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headgate.coordinator import (
+    AlarmKind,
+    BatchCompleted,
+    BatchStarted,
+    Bound,
+    ClassSettings,
+    Coordinator,
+    CoordinatorSettings,
+    GateCount,
+    GrantTurn,
+    Mode,
+    QuerySettings,
+    RaiseAlarm,
+    SetKeepFraction,
+    SettingsChanged,
+    Tick,
+    TurnReturned,
+)
+from headgate.coordinator.turns import Turns
+
+SPARK = ClassSettings(
+    {"gold": 6.0, "silver": 3.0, "bronze": 1.0},
+    cycle_seconds=0.5,
+    redistribute_every=2,
+    round_seconds=0.2,
+    grace_seconds=0.03,
+    late_above=0.8,
+    default_delay_seconds=None,
+    least_turns=2,
+    cores=2,
+    batch_every=0.5,
+)
+
+
+def coordinator(settings: ClassSettings = SPARK, **queries: str) -> Coordinator:
+    known = {
+        name: QuerySettings(("rows",), 6.0, query_class, "none")
+        for name, query_class in queries.items()
+    }
+    return Coordinator(CoordinatorSettings(known, classes=settings))
+
+
+def turns(decisions: list[Any]) -> list[str]:
+    return [d.query for d in decisions if isinstance(d, GrantTurn)]
+
+
+def done(at: float, query: str, batch: int, seconds: float, rows: int = 100) -> BatchCompleted:
+    counts = {"rows": GateCount(rows, rows, 0)}
+    return BatchCompleted(at, query, batch, seconds, seconds, counts, 1.0)
+
+
+def asks(at: float, query: str, batch: int = 0, **more: Any) -> BatchStarted:
+    return BatchStarted(at, query, batch, {"rows": 100}, 0.5, **more)
+
+
+def test_two_batches_run_at_once_and_the_third_waits() -> None:
+    node = coordinator(g="gold", s="silver", b="bronze")
+    assert turns(node.handle(asks(0.0, "b", tasks=2))) == ["b"]
+    assert turns(node.handle(asks(0.1, "s", tasks=2))) == ["s"]
+    assert turns(node.handle(asks(0.2, "g", tasks=2))) == []
+    assert turns(node.handle(done(1.0, "b", 0, 1.0))) == ["g"]
+
+
+def test_narrow_batches_share_the_cores_that_are_free() -> None:
+    node = coordinator(replace(SPARK, cores=4), a="gold", b="gold", c="gold", d="gold")
+    for number, query in enumerate(("a", "b", "c")):
+        assert turns(node.handle(asks(0.1 * number, query, tasks=2))) == (
+            [query] if number < 2 else []
+        )
+    narrow = coordinator(replace(SPARK, cores=4), a="gold", b="gold", c="gold", d="gold")
+    for query in ("a", "b", "c", "d"):
+        assert turns(narrow.handle(asks(0.0, query, tasks=1))) == [query]
+
+
+def test_a_turn_is_charged_for_its_part_of_the_node() -> None:
+    desk = Turns()
+    for query in ("a", "b"):
+        desk.waiting[query] = asks(0.0, query)
+    desk.grant("a", [], 0.0)
+    desk.grant("b", [], 1.0)
+    turn = desk.end("a", 3.0)
+    assert turn is not None
+    assert turn.node_seconds == pytest.approx(2.0)  # one second alone, two seconds of two
+    assert turn.share(3.0) == pytest.approx(2.0 / 3.0)
+    other = desk.end("b", 4.0)
+    assert other is not None
+    assert other.node_seconds == pytest.approx(2.0)
+
+
+def test_a_query_that_had_nothing_to_do_gives_its_turn_back() -> None:
+    node = coordinator(g="gold", s="silver", b="bronze")
+    for query in ("g", "s", "b"):
+        node.handle(asks(0.0, query))
+    assert turns(node.handle(TurnReturned(0.1, "g", 7))) == []  # of another batch
+    assert turns(node.handle(TurnReturned(0.1, "g", 0))) == ["b"]
+    assert turns(node.handle(TurnReturned(0.2, "g", 0))) == []
+
+
+def test_a_query_that_ends_frees_its_turn() -> None:
+    node = coordinator(g="gold", s="silver", b="bronze")
+    for query in ("g", "s", "b"):
+        node.handle(asks(0.0, query))
+    assert turns(node.handle(SettingsChanged(0.5, removed_queries=("s",)))) == ["b"]
+
+
+def test_nobody_waits_when_the_kill_switch_is_open() -> None:
+    node = coordinator(g="gold", s="silver", b="bronze")
+    for query in ("g", "s", "b"):
+        node.handle(asks(0.0, query))
+    assert turns(node.handle(SettingsChanged(0.1, mode=Mode.OPEN))) == ["b"]
+    [decision] = node.handle(asks(0.2, "g", 1))
+    assert isinstance(decision, SetKeepFraction)
+
+
+def test_long_batches_get_time_by_priority_and_nobody_starves() -> None:
+    """Ten queries that always have work, two at a time, batches of 0.3 to 0.9 s."""
+    names = {
+        f"{c}{n}": c
+        for c, count in (("gold", 3), ("silver", 3), ("bronze", 4))
+        for n in range(count)
+    }
+    node = coordinator(**names)
+    used = dict.fromkeys(names, 0.0)
+    batch = dict.fromkeys(names, 0)
+    running: dict[str, float] = {}
+    now = 0.0
+
+    def take(decisions: list[Any]) -> None:
+        for query in turns(decisions):
+            running[query] = now + 0.3 + 0.06 * (len(query) + batch[query] % 5)
+
+    for query in names:
+        take(node.handle(asks(now, query)))
+    for _ in range(3000):
+        assert len(running) == 2 or node.wants_tick(now + 0.03)
+        query = min(running, key=running.__getitem__)
+        before, now = now, running[query]
+        for other in running:
+            used[other] += (now - before) / len(running)
+        del running[query]
+        take(node.handle(done(now, query, batch[query], now - before)))
+        batch[query] += 1
+        now += 0.002  # it needs a moment to come back
+        take(node.handle(asks(now, query, batch[query])))
+    by_class = {c: sum(s for q, s in used.items() if names[q] == c) for c in SPARK.priorities}
+    total = sum(by_class.values())
+    assert by_class["gold"] / total == pytest.approx(0.6, abs=0.06)
+    assert by_class["bronze"] / total == pytest.approx(0.1, abs=0.03)
+    for query, query_class in names.items():
+        assert used[query] > 0.1 * by_class[query_class]
+
+
+def run_class(
+    node: Coordinator, query: str, number: int, rows: int, seconds: float, more: float
+) -> None:
+    """One batch of a query, `more` seconds of response."""
+    at = float(number)
+    node.handle(BatchStarted(at, query, number, {"rows": rows}, 0.5))
+    counts = {"rows": GateCount(rows, rows, 0)}
+    node.handle(
+        BatchCompleted(at + seconds, query, number, seconds, seconds, counts, more, {}, rows)
+    )
+
+
+def test_a_class_that_needs_little_lends_though_small_batches_fill_its_time() -> None:
+    """Gold runs a batch of 0.5 s every second, nearly all of it fixed; bronze is late."""
+    node = coordinator(replace(SPARK, least_turns=1, cores=1), g="gold", b="bronze")
+    for number in range(12):
+        run_class(node, "g", number, 50 + 10 * (number % 3), 0.45 + 0.001 * (number % 3), 0.7)
+        run_class(node, "b", number, 500, 0.5, 5.5)
+        node.handle(Tick(number + 0.95))
+        node.handle(Tick(number + 1.45))
+    assert node.portions["gold"] < 0.55
+    assert node.portions["bronze"] > 0.15
+
+
+def test_a_class_without_a_latency_target_sheds_nothing() -> None:
+    queries = {"b": QuerySettings(("rows",), None, "bronze")}
+    node = Coordinator(CoordinatorSettings(queries, classes=SPARK))
+    for number in range(6):
+        run_class(node, "b", number, 1000, 0.9, 50.0)
+        node.handle(Tick(float(number)))
+    decisions = node.handle(BatchStarted(9.0, "b", 9, {"rows": 1000}))
+    [decision] = [d for d in decisions if isinstance(d, SetKeepFraction)]
+    assert decision.keep_fraction == 1.0
+
+
+def test_an_overloaded_class_sheds_and_says_that_its_share_is_used_up() -> None:
+    node = coordinator(b="bronze")
+    for number in range(12):
+        run_class(node, "b", number, 1000, 0.95, 6.0 + number)
+        node.handle(Tick(float(number) + 0.5))
+        node.handle(Tick(float(number) + 1.0))
+    decisions = node.handle(BatchStarted(20.0, "b", 20, {"rows": 1000}))
+    [decision] = [d for d in decisions if isinstance(d, SetKeepFraction)]
+    assert decision.keep_fraction < 1.0
+    assert decision.why.bound is Bound.CLASS
+
+
+def test_priorities_change_while_it_runs() -> None:
+    node = coordinator(g="gold", b="bronze")
+    node.handle(asks(0.0, "g"))
+    changed = replace(SPARK, priorities={"gold": 1.0, "silver": 1.0, "bronze": 2.0})
+    node.handle(SettingsChanged(0.1, classes=changed))
+    assert node.portions == {"gold": 0.25, "silver": 0.25, "bronze": 0.5}
+    assert turns(node.handle(asks(0.2, "b"))) == ["b"]
+    assert turns(node.handle(done(0.5, "g", 0, 0.5))) == []
+
+
+def test_guarantees_that_do_not_fit_raise_one_alarm() -> None:
+    queries = {
+        name: QuerySettings(("rows",), 6.0, query_class, "none", keep_at_least=1.0)
+        for name, query_class in (("g", "gold"), ("b", "bronze"))
+    }
+    node = Coordinator(CoordinatorSettings(queries, classes=SPARK))
+    alarms = []
+    for number in range(20):
+        for query in queries:
+            run_class(node, query, number, 1000, 0.95, 8.0)
+        for half in (0.5, 1.0):
+            found = node.handle(Tick(number + half))
+            alarms += [d for d in found if isinstance(d, RaiseAlarm)]
+    assert [alarm.kind for alarm in alarms] == [AlarmKind.GUARANTEES_COLLIDE]
