@@ -25,7 +25,7 @@ from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarms
 from headgate.spark.classes import class_settings
 from headgate.spark.companion import CompanionReader
-from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryHandle, QueryRun
 from headgate.spark.server import AgentServer
 
 __all__ = ["agent_latency"]
@@ -43,7 +43,13 @@ class _Array:
 class _Echo(Agent):
     """Answers without deciding."""
 
-    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any]:  # noqa: ARG002
+    def decide(
+        self,
+        key: str,  # noqa: ARG002
+        offset: Mapping[str, Any],
+        deadline: float,  # noqa: ARG002
+        known: InputState = NOTHING_KNOWN,  # noqa: ARG002
+    ) -> dict[str, Any]:
         return dict(offset)
 
 

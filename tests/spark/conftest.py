@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.spark.session import Headgate, attach
+from tests.spark.kafka_broker import Broker, KafkaJars, NoJarsError, kafka_jars
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,7 +27,43 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def jars_or_reason() -> KafkaJars | str:
+    """Jars of Kafka and of Spark's connector; where they cannot be fetched, why."""
+    try:
+        return kafka_jars()
+    except NoJarsError as error:
+        return str(error)
+
+
+@pytest.fixture(scope="session")
+def broker(
+    jars_or_reason: KafkaJars | str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A running Kafka broker. CI needs it; elsewhere, without Maven Central, tests are skipped."""
+    if isinstance(jars_or_reason, str):
+        reason = f"no Kafka: {jars_or_reason}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    broker = Broker(jars_or_reason, tmp_path_factory.mktemp("kafka"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def connector_jars(request: pytest.FixtureRequest) -> str:
+    """What the session needs for Spark's Kafka connector, if a test of this run uses a broker."""
+    if not any("broker" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return ""
+    jars = request.getfixturevalue("jars_or_reason")
+    return "" if isinstance(jars, str) else ",".join(map(str, jars.connector))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector_jars: str) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = (
@@ -38,6 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.driver.memory", "2g")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.jars", connector_jars)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.spark.decision import GateDecision, decision_in_offsets
 from headgate.spark.gate import passes
 from headgate.spark.session import Headgate
+from headgate.spark.source_offset import SourceOffset
 
 
 def wait_for(condition: Callable[[], Any], timeout_seconds: float = 90.0, what: str = "") -> Any:
@@ -71,3 +72,13 @@ def expected_ids(spark: SparkSession, checkpoint: Path, gate: str, batches: set[
             kept.update(rows.where(rule).toPandas()["id"].tolist())  # type: ignore[index]
         start = offset["row"]
     return kept
+
+
+def logged_sources(checkpoint: Path) -> dict[int, list[SourceOffset]]:
+    """Offsets of the sources with gates of every batch in the offset log, by batch."""
+    found = {}
+    for path in (checkpoint / "offsets").iterdir():
+        if path.name.isdigit():
+            lines = [line for line in path.read_text().splitlines() if "headgate_source" in line]
+            found[int(path.name)] = [SourceOffset.from_dict(json.loads(line)) for line in lines]
+    return dict(sorted(found.items()))

@@ -43,7 +43,7 @@ from headgate.coordinator import (
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
 from headgate.spark.progress import BatchReport, parse_progress
-from headgate.spark.query_run import QueryRun
+from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryRun
 from headgate.spark.turn_desk import Ticket, TurnDesk
 
 __all__ = ["Agent", "TooLateError"]
@@ -163,10 +163,17 @@ class Agent:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def decide(self, key: str, offset: Mapping[str, Any], deadline: float) -> dict[str, Any] | None:
+    def decide(
+        self,
+        key: str,
+        offset: Mapping[str, Any],
+        deadline: float,
+        known: InputState = NOTHING_KNOWN,
+    ) -> dict[str, Any] | None:
         """The decision for the next batch of a query whose last one had `offset`.
 
-        None: it is not its turn yet; ask again.
+        All askers of a query get the same decision for the same batch. None: it is not
+        its turn yet; ask again.
         """
         start = GateDecision.from_offset(offset)
         run = self._runs.get(key)
@@ -175,7 +182,7 @@ class Agent:
             return _opened(start).offset()
         self._pace(run)
         step = time.monotonic() + _HOLD_STEP_SECONDS
-        while (answer := self._answer(run, start, deadline)) is None:
+        while (answer := self._answer(run, start, deadline, known)) is None:
             ticket = self._desk.ticket(run.name, run.asking_batch)
             left = min(step, deadline - 2 * _MARGIN_SECONDS) - time.monotonic()
             if ticket is None:
@@ -185,12 +192,14 @@ class Agent:
                 return None if self._lives(run) else _opened(start).offset()
         return answer.offset()
 
-    def _answer(self, run: QueryRun, start: GateDecision, deadline: float) -> GateDecision | None:
+    def _answer(
+        self, run: QueryRun, start: GateDecision, deadline: float, known: InputState
+    ) -> GateDecision | None:
         """The decision, with the arrays set to it; None when it is not the query's turn."""
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
-            batch, decision = self._decide_safely(run, start)
+            batch, decision = self._decide_safely(run, start, known)
             if decision is None:
                 return None
             if time.monotonic() > deadline - _MARGIN_SECONDS:
@@ -237,23 +246,33 @@ class Agent:
                 run.apply(decision, batch)
         return decision.offset()
 
+    def source_alarm(self, key: str, text: str) -> None:
+        """A source with a gate has something to say."""
+        run = self._runs.get(key)
+        if run is not None:
+            self.alarms.raise_alarm("source", run.name, text)
+
     def _decide_safely(
-        self, run: QueryRun, start: GateDecision
+        self, run: QueryRun, start: GateDecision, known: InputState
     ) -> tuple[int | None, GateDecision | None]:
         try:
-            return self._decide(run, start)
+            return self._decide(run, start, known)
         except Exception as error:
             text = f"no decision, everything is kept: {type(error).__name__}: {error}"
             self.alarms.raise_alarm("decision", run.name, text)
             return None, _opened(start)
 
-    def _decide(self, run: QueryRun, start: GateDecision) -> tuple[int | None, GateDecision | None]:
+    def _decide(
+        self, run: QueryRun, start: GateDecision, known: InputState
+    ) -> tuple[int | None, GateDecision | None]:
         now = time.time()
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
             cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
             return None, start.changed_to({}, older_than=cut_offs)
         batch = run.handle.batch()
         self._catch_up(run, batch)
+        if run.is_further_asker(batch, known.gate):
+            return batch, run.decision
         cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
         if batch == run.asked_batch:
             # Asked again for the same batch: nothing was waiting. Do not greet what comes
@@ -266,21 +285,23 @@ class Agent:
             if not run.limits and sheds:
                 run.choose_levels({}, now)
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, _changed(start, run, cut_offs)
-        answer = self._ask(run, batch, tuple(cut_offs))
+            return batch, run.next_decision(start, cut_offs)
+        answer = self._ask(run, batch, tuple(cut_offs), known)
         if answer is None:
             return batch, None
         run.choose_levels(answer, now)
         run.asked_batch = batch
         run.empty_asks = 0
         run.looked_at_seconds = now
-        return batch, _changed(start, run, cut_offs)
+        return batch, run.next_decision(start, cut_offs)
 
-    def _ask(self, run: QueryRun, batch: int, cut_off: Sequence[str]) -> dict[str, float] | None:
+    def _ask(
+        self, run: QueryRun, batch: int, cut_off: Sequence[str], known: InputState
+    ) -> dict[str, float] | None:
         """What to keep at each gate; None when it is not the query's turn."""
         now = time.time()
-        waiting = run.waiting(now)
-        decided = self._turn(run, batch, waiting, now)
+        waiting = run.waiting(now, known)
+        decided = self._turn(run, batch, waiting, run.waiting_age_seconds(now, known), now)
         if decided is None:
             return None
         run.decided = decided
@@ -305,14 +326,18 @@ class Agent:
     # --- turns ----------------------------------------------------------------------------------
 
     def _turn(
-        self, run: QueryRun, batch: int, waiting: Mapping[str, int], now: float
+        self,
+        run: QueryRun,
+        batch: int,
+        waiting: Mapping[str, int],
+        age: float | None,
+        now: float,
     ) -> Sequence[SetKeepFraction] | None:
         """The coordinator's decisions for this batch; None when it has to wait."""
         run.asking_batch = batch
         ticket = self._desk.ticket(run.name, batch)
         if ticket is None:
             ticket = self._desk.open(run.name, batch, now)
-            age = run.waiting_age_seconds(now)
             event = BatchStarted(now, run.name, batch, waiting, age, run.tasks)
             decisions = self._handle(event)
             if ticket.granted_seconds is None:
@@ -405,6 +430,10 @@ class Agent:
             ahead = newest - report.end_seconds
             text = f"tuples arrived {ahead:.3g} s after their batch ended: a clock is wrong"
             self.alarms.raise_alarm("clock", run.name, text)
+        for gate, seen in report.gates.items():
+            if seen.lost:
+                text = f"{gate}: {seen.lost} tuples of batch {report.batch} were gone at the source"
+                self.alarms.raise_alarm("data loss", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
@@ -424,12 +453,6 @@ class Agent:
             if isinstance(decision, RaiseAlarm):
                 self.alarms.raise_alarm(decision.kind.value, decision.subject, decision.text)
         return decisions
-
-
-def _changed(start: GateDecision, run: QueryRun, cut_offs: Mapping[str, int]) -> GateDecision:
-    return start.changed_to(
-        run.answer, older_than=cut_offs, levels=run.levels, now_micros=run.now_micros
-    )
 
 
 def _tasks_of(run: QueryRun) -> int:

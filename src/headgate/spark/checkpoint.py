@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headgate.spark.decision import GateDecision, decision_in_offsets
+from headgate.spark.decision import GateDecision, decision_in_offsets, has_companion
 from headgate.spark.live_array import jvm_of
 
 __all__ = ["CheckpointState", "read_checkpoint"]
@@ -23,11 +23,13 @@ _LARGEST_FILE = 64 * 1024 * 1024
 class CheckpointState:
     """last_batch: newest in the offset log, None for a new query. Its decision is None when the
     checkpoint was made without a gate. committed: the batches in the commit log, ascending.
+    has_companion: False when none of its gates was an inline gate.
     """
 
     last_batch: int | None = None
     decision: GateDecision | None = None
     committed: tuple[int, ...] = ()
+    has_companion: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -59,8 +61,9 @@ def read_checkpoint(spark: SparkSession, location: str) -> CheckpointState:
         text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
-    decision = decision_in_offsets(text.splitlines())
-    return CheckpointState(offsets[-1], decision, tuple(committed))
+    lines = text.splitlines()
+    decision = decision_in_offsets(lines)
+    return CheckpointState(offsets[-1], decision, tuple(committed), has_companion(lines))
 
 
 def _numbers(jvm: Any, files: Any, directory: Any) -> list[int]:  # noqa: ARG001

@@ -8,12 +8,20 @@ what is compared in the tasks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["EVERYTHING", "UNREACHABLE", "GateDecision", "decision_in_offsets", "is_decision"]
+__all__ = [
+    "EVERYTHING",
+    "UNREACHABLE",
+    "GateDecision",
+    "decision_in_offsets",
+    "has_companion",
+    "is_decision",
+]
 
 EVERYTHING = 1_000_000
 """The threshold that keeps every tuple; 0 keeps none."""
@@ -129,17 +137,36 @@ def is_decision(offset: object) -> bool:
 
 
 def decision_in_offsets(lines: Iterable[str]) -> GateDecision | None:
-    """The decision among the lines of one file of Spark's offset log, if there is one."""
+    """The decision among the lines of one file of Spark's offset log, if there is one.
+
+    Where a companion and sources with gates stand side by side, they agree, but for an agent
+    that could not be reached by one of them. The inline gates follow the companion, so its
+    decision comes first; without one, the newest counts.
+    """
+    decisions = []
     for line in lines:
         if "headgate" not in line:
             continue
         try:
-            found = _find(json.loads(line))
+            data = json.loads(line)
+            found = _find(data)
         except ValueError:
             continue
-        if found is not None:
-            return GateDecision.from_offset(found)
-    return None
+        if found is None:
+            continue
+        decisions.append(GateDecision.from_offset(found))
+        if is_decision(data):
+            return decisions[-1]
+    return max(decisions, key=lambda decision: decision.version, default=None)
+
+
+def has_companion(lines: Iterable[str]) -> bool:
+    """True when one of the sources in a file of the offset log is a companion."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            if is_decision(json.loads(line)):
+                return True
+    return False
 
 
 def _find(data: Any) -> Mapping[str, Any] | None:

@@ -91,7 +91,7 @@ class LedgerBook:
 
 
 def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> list[LedgerLine]:
-    decision = report.decision
+    decisions = [report.decision_of(gate) for gate in report.gates]
     why = run.why.get(report.batch)
     return [
         LedgerLine(
@@ -115,9 +115,10 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             rates.get(gate),
             run.query_class,
             report.held_seconds,
+            seen.lost,
             *_policy_fields(run, report, gate, seen),
         )
-        for gate, seen in report.gates.items()
+        for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)
     ]
 
 

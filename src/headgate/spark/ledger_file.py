@@ -53,6 +53,7 @@ class LedgerLine:
     arrival_rate_per_second: float | None = None
     query_class: str | None = None
     held_seconds: float | None = None
+    lost: int | None = None
     level: int | None = None
     dropped_by_level: list[int] | None = None
     odd: int | None = None

@@ -18,6 +18,12 @@ offsets, so its batch takes what has arrived until the turn. (Spark keeps that o
 to four sources.) The project above gives the columns the identity, nullability and
 watermark that they had. All nodes above are copied by Spark's own `withNewChildren`.
 
+A source gate (`CollectMetrics` straight above a source of Headgate) gets no companion and
+no array; its source gets the options with which it asks the agent as this query:
+
+    CollectMetrics headgate:orders            CollectMetrics headgate:orders
+      StreamingRelationV2(options)       ->     StreamingRelationV2(options + own), same columns
+
 Classic sessions only. Works on internal classes of Spark 4; `start` falls back to the
 untouched plan, in which every gate is open, when one of them is missing.
 """
@@ -36,23 +42,40 @@ from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX, OPEN_VALUES
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
 from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
+from headgate.spark.query_run import SourceGateArray
 
-__all__ = ["OWN_PREFIX", "PlanRewrite", "gates_in"]
+__all__ = ["OWN_PREFIX", "PlanRewrite", "gates_in", "inline_gates_in"]
 
 OWN_PREFIX = "__headgate_"
 _ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
 
 
 def gates_in(jplan: Any) -> dict[str, bool]:
-    """The gates in an analysed plan, in its order; True for one that knows arrival times."""
-    found: dict[str, bool] = {}
+    """The gates in an analysed plan, in its order; True for one that can drop old tuples.
+
+    For that a gate has to know arrival times, and to stand outside the source.
+    """
+    return {
+        name: not _is_source_gate(node)
+        and "arrival_mean" in [str(metric.name()) for metric in _items(node.metrics())]
+        for name, node in _gate_nodes(jplan)
+    }
+
+
+def inline_gates_in(jplan: Any) -> list[str]:
+    """As `gates_in`, without the gates inside sources."""
+    nodes = _gate_nodes(jplan)
+    return list(dict.fromkeys(name for name, node in nodes if not _is_source_gate(node)))
+
+
+def _gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
     stack = [jplan]
     while stack:
         node = stack.pop()
         name = _gate_of(node)
         if name is not None:
-            names = [str(metric.name()) for metric in _items(node.metrics())]
-            found[name] = "arrival_mean" in names
+            found.append((name, node))
         stack.extend(reversed(_items(node.children())))
     return found
 
@@ -69,12 +92,16 @@ class PlanRewrite:
         self,
         spark: SparkSession,
         companion: Callable[[], DataFrame],
+        source_options: Mapping[str, str],
         policies: Mapping[int, GatePolicy] | None = None,
     ) -> None:
         self.arrays: dict[str, LiveArray] = {}
+        self.source_gates: dict[str, SourceGateArray] = {}
         self.policies: dict[str, GatePolicy] = {}
         self.texts: dict[str, LiveTexts] = {}
         self._policies = policies or {}
+        self._source_options = source_options
+        self._own_sources: dict[str, Any] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -89,6 +116,9 @@ class PlanRewrite:
         return self._with_children(node, self.of)
 
     def _gate(self, metrics: Any, gate: str) -> Any:
+        if _is_source_gate(metrics):
+            self.source_gates[gate] = SourceGateArray()
+            return metrics.withNewChildren(self._seq([self._own_source(metrics.child(), gate)]))
         return metrics.withNewChildren(self._seq([self._own(metrics.child(), gate)]))
 
     def _own(self, node: Any, gate: str) -> Any:
@@ -143,6 +173,27 @@ class PlanRewrite:
         ]
         return self._logical.Project(self._seq(columns), union)
 
+    def _own_source(self, relation: Any, gate: str) -> Any:
+        """The same source, with the same columns, that asks the agent as this query.
+
+        Spark makes the Python source when it is loaded and keeps it, so it is loaded anew.
+        A stream that stands twice in a plan stays one source.
+        """
+        own = self._own_sources.get(gate)
+        if own is None:
+            before = relation.extraOptions().asCaseSensitiveMap()
+            options = {str(name): str(before[name]) for name in before}
+            reader = self._spark.readStream.format(str(relation.sourceName()))
+            frame: Any = reader.options(**options, **self._source_options).load()
+            own = self._own_sources[gate] = frame._jdf.queryExecution().analyzed()
+        gateway: Any = self._spark.sparkContext._gateway
+        values = gateway.new_array(self._jvm.java.lang.Object, own.productArity())
+        for index in range(own.productArity()):
+            part = own.productElement(index)
+            is_output = hasattr(part, "equals") and part.equals(own.output())
+            values[index] = relation.output() if is_output else part
+        return own.makeCopy(values)
+
     def _nothing_like(self, stream: Any) -> Any:
         """The companion's plan with the columns of `stream`."""
         literals = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
@@ -193,6 +244,10 @@ def _gate_of(node: Any) -> str | None:
         return None
     name = str(node.name())
     return name[len(METRIC_PREFIX) :] if name.startswith(METRIC_PREFIX) else None
+
+
+def _is_source_gate(metrics: Any) -> bool:
+    return str(metrics.child().getClass().getSimpleName()) == "StreamingRelationV2"
 
 
 def _items(sequence: Any) -> list[Any]:

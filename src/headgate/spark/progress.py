@@ -13,6 +13,7 @@ import numpy as np
 
 from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.decision import GateDecision, is_decision
+from headgate.spark.source_offset import SourceOffset, is_source_offset
 
 __all__ = ["ARRIVAL_QUANTILES", "BatchReport", "GateReport", "parse_progress"]
 
@@ -25,6 +26,7 @@ _COUNTS = {
     "last_arrival",
     "sampled",
     "arrival_quantiles",
+    "lost",
 }
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -50,6 +52,7 @@ class GateReport:
     last_arrival: float | None = None
     sampled: int = 0
     arrival_quantiles: tuple[float, ...] = ()
+    lost: int = 0  # gone at the source before they could be offered
     policy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -99,6 +102,7 @@ class BatchReport:
     gates: Mapping[str, GateReport] = field(default_factory=dict)
     held_seconds: float = 0.0
     add_batch_seconds: float | None = None
+    source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
 
     def after_hold(self, seconds: float) -> BatchReport:
         """The same batch, begun when its turn came: Spark counts the wait as execution."""
@@ -109,6 +113,10 @@ class BatchReport:
             duration_seconds=self.duration_seconds - held,
             held_seconds=held,
         )
+
+    def decision_of(self, gate: str) -> GateDecision | None:
+        """What the gate did. A gate inside a source has it from that source's own offset."""
+        return self.source_decisions.get(gate, self.decision)
 
     @property
     def end_seconds(self) -> float:
@@ -200,6 +208,7 @@ def parse_progress(text: str) -> BatchReport:
     try:
         data = json.loads(text)
         metrics: Mapping[str, Any] = data.get("observedMetrics") or {}
+        sources = data.get("sources", ())
         duration_ms = data["durationMs"].get("triggerExecution", data.get("batchDuration", 0))
         return BatchReport(
             str(data["id"]),
@@ -207,13 +216,14 @@ def parse_progress(text: str) -> BatchReport:
             int(data["batchId"]),
             datetime.fromisoformat(data["timestamp"]).timestamp(),
             max(0.0, duration_ms / 1000.0),
-            _decision(data.get("sources", ())),
+            _decision(sources),
             {
                 name[len(_METRIC_PREFIX) :]: _gate(values)
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
             add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
+            source_decisions=_source_decisions(sources),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -221,13 +231,14 @@ def parse_progress(text: str) -> BatchReport:
 
 def _gate(values: Mapping[str, Any]) -> GateReport:
     return GateReport(
-        int(values["offered"]),
-        int(values["kept"] or 0),  # a sum over no rows is null
+        int(values["offered"] or 0),  # a sum over no rows is null
+        int(values["kept"] or 0),
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
         int(values.get("sampled") or 0),
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
+        int(values.get("lost") or 0),
         {name: value for name, value in values.items() if name not in _COUNTS},
     )
 
@@ -242,6 +253,7 @@ def _number(value: Any) -> float | None:
 
 
 def _decision(sources: Any) -> GateDecision | None:
+    """The companion's decision; without one, the newest among the sources with gates."""
     for source in sources:
         offset = source.get("endOffset")
         if is_decision(offset):
@@ -249,4 +261,16 @@ def _decision(sources: Any) -> GateDecision | None:
                 return GateDecision.from_offset(offset)
             except ValueError:  # of a later Headgate: the counts are good all the same
                 return None
-    return None
+    own = _source_decisions(sources).values()
+    return max(own, key=lambda decision: decision.version, default=None)
+
+
+def _source_decisions(sources: Any) -> dict[str, GateDecision]:
+    """Decisions of the sources with gates that had something to read."""
+    found = {}
+    for source in sources:
+        end = source.get("endOffset")
+        if is_source_offset(end) and end != source.get("startOffset"):
+            offset = SourceOffset.from_dict(end)
+            found[offset.gate] = offset.decision
+    return found

@@ -5,12 +5,13 @@ All methods are called with `lock` held. Memory is bounded: reasons of the last 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
@@ -18,7 +19,14 @@ from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
 from headgate.spark.progress import BatchReport
 
-__all__ = ["GateArray", "QueryHandle", "QueryRun"]
+__all__ = [
+    "NOTHING_KNOWN",
+    "GateArray",
+    "InputState",
+    "QueryHandle",
+    "QueryRun",
+    "SourceGateArray",
+]
 
 _REMEMBER_BATCHES = 256
 
@@ -27,6 +35,37 @@ class GateArray(Protocol):
     """Where salt and threshold of one gate stand (`LiveArray`; a list in tests)."""
 
     def set(self, values: tuple[int, ...]) -> None: ...
+
+
+class SourceGateArray:
+    """For a gate inside a source: it takes its decision from the source's offset."""
+
+    def set(self, values: tuple[int, ...]) -> None:
+        """Nothing in the driver to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputState:
+    """What a source with a gate says of itself when it asks; empty for a companion.
+
+    waiting: tuples that could be read now; age_seconds: their mean age.
+    """
+
+    gate: str = ""
+    waiting: int | None = None
+    age_seconds: float | None = None
+
+    @classmethod
+    def read(cls, message: Mapping[str, Any]) -> InputState:
+        if "gate" not in message:
+            return cls()
+        waiting, age = int(message["waiting"]), float(message["age"])
+        if waiting < 0 or not 0.0 <= age < math.inf:
+            raise ValueError(f"a source cannot have {waiting} waiting tuples of age {age}")
+        return cls(str(message["gate"]), waiting, age)
+
+
+NOTHING_KNOWN = InputState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +137,8 @@ class QueryRun:
         self._timed_gates = timed_gates
         self._same_tuples = same_tuples
         self._applied_for: int | None = None
+        self._askers: set[str] = set()
+        self._askers_of: int | None = None
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -150,6 +191,31 @@ class QueryRun:
             if problem:
                 problems.append(f"gate {gate}: {problem}")
         return problems
+
+    def is_further_asker(self, batch: int, asker: str) -> bool:
+        """True for another source of the query in the same trigger: it gets the same answer,
+        also if a limit was changed in between.
+        """
+        further = batch == self._askers_of and asker not in self._askers
+        self._askers = {asker, *self._askers} if further else {asker}
+        self._askers_of = batch
+        return further
+
+    def next_decision(self, start: GateDecision, older_than: Mapping[str, int]) -> GateDecision:
+        """The answer as a decision; `start` itself if that says the same.
+
+        With several sources, the one that asks may have slept for some batches; so the version
+        counts on from the newest decision.
+        """
+        same = self._changed(start, older_than)
+        if same is start or start.version >= self.decision.version:
+            return same
+        return self._changed(self.decision, older_than)
+
+    def _changed(self, before: GateDecision, older_than: Mapping[str, int]) -> GateDecision:
+        return before.changed_to(
+            self.answer, older_than=older_than, levels=self.levels, now_micros=self.now_micros
+        )
 
     def open(self) -> None:
         """Keep everything until the next decision."""
@@ -211,15 +277,25 @@ class QueryRun:
             return {}
         return dict.fromkeys(sorted(self._timed_gates), round((now_seconds - limit) * 1e6))
 
-    def waiting(self, now_seconds: float) -> dict[str, int]:
-        """How many tuples should be waiting at each gate, from the last known rates."""
-        if self.last_report is None:
-            return {}
-        since = max(0.0, now_seconds - self.last_report.start_seconds)
-        return {gate: round(rate * since) for gate, rate in self.rates.items()}
+    def waiting(self, now_seconds: float, known: InputState) -> dict[str, int]:
+        """How many tuples should be waiting at each gate, from the last known rates.
 
-    def waiting_age_seconds(self, now_seconds: float) -> float | None:
+        A source with a gate knows how many there are, also behind its limit.
+        """
+        own = {} if known.waiting is None else {known.gate: known.waiting}
+        if self.last_report is None:
+            return own
+        since = max(0.0, now_seconds - self.last_report.start_seconds)
+        return {gate: round(rate * since) for gate, rate in self.rates.items()} | own
+
+    def waiting_age_seconds(self, now_seconds: float, known: InputState) -> float | None:
         """Mean age of what waits, if it has come evenly since the last batch began."""
         if self.last_report is None:
-            return None
-        return max(0.0, now_seconds - self.last_report.start_seconds) / 2.0
+            return known.age_seconds
+        even = max(0.0, now_seconds - self.last_report.start_seconds) / 2.0
+        if known.age_seconds is None or known.waiting is None:
+            return even
+        others = sum(self.waiting(now_seconds, known).values()) - known.waiting
+        if others + known.waiting == 0:
+            return even
+        return (even * others + known.age_seconds * known.waiting) / (others + known.waiting)

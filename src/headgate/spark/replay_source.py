@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -41,11 +42,11 @@ from headgate.network.quantities import DURATION
 from headgate.simulation.arrivals import Constant, FlashCrowd, Steps, Trace
 from headgate.simulation.rate_profile import RateProfile
 
-__all__ = ["ReplaySource", "profile_from"]
+__all__ = ["ROWS_PER_CHUNK", "SCHEMA", "ReplayReader", "ReplaySource", "RowRange", "profile_from"]
 
-_ROWS_PER_CHUNK = 65_536
+ROWS_PER_CHUNK = 65_536
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
         ("key", pa.int64()),
@@ -144,11 +145,12 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RowRange)
-        for low in range(partition.start, partition.end, _ROWS_PER_CHUNK):
-            yield self._rows(low, min(low + _ROWS_PER_CHUNK, partition.end), partition.epoch)
+        for low in range(partition.start, partition.end, ROWS_PER_CHUNK):
+            high = min(low + ROWS_PER_CHUNK, partition.end)
+            yield self.rows(np.arange(low, high, dtype=np.int64), partition.epoch)
 
-    def _rows(self, low: int, high: int, epoch: float) -> pa.RecordBatch:
-        ids = np.arange(low, high, dtype=np.int64)
+    def rows(self, ids: NDArray[np.int64], epoch: float) -> pa.RecordBatch:
+        """The rows with these numbers."""
         mixed = (ids.astype(np.uint64) + np.uint64(1)) * _MIX
         mixed ^= mixed >> np.uint64(32)
         arrived = (self._profile.times_of(ids.astype(np.float64) + 0.5) + epoch) * 1e6
@@ -158,7 +160,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pa.array((mixed >> np.uint64(11)).astype(np.float64) / 2.0**53),
             pa.array(arrived.astype(np.int64)).cast(pa.timestamp("us", tz="UTC")),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def _float(options: Mapping[str, str], name: str, default: float) -> float:

@@ -21,6 +21,7 @@ class GateSums:
     offered: int = 0
     kept: int = 0
     dropped: int = 0
+    lost: int = 0
     dropped_because: dict[str, int] = field(default_factory=dict)
     last_keep_fraction: float | None = None
     last_latency_mean_seconds: float | None = None
@@ -65,6 +66,7 @@ class Report:
                     "offered": sums.offered,
                     "kept": sums.kept,
                     "dropped": sums.dropped,
+                    "lost": sums.lost,
                     "dropped_because": dict(sums.dropped_because),
                     "last_keep_fraction": sums.last_keep_fraction,
                     "last_latency_mean_seconds": sums.last_latency_mean_seconds,
@@ -86,6 +88,8 @@ class Report:
                 f"{query} / {gate}: {sums.offered} offered = {sums.kept} kept + {sums.dropped} "
                 f"dropped ({share:.3g} %) in {sums.batches} batches"
             )
+            if sums.lost:
+                lines.append(f"  {sums.lost} were gone at the source before they could be offered")
             if sums.uncounted_batches:
                 lines.append(f"  {sums.uncounted_batches} batches could not be counted")
             for why, count in sorted(sums.dropped_because.items(), key=lambda item: -item[1]):
@@ -115,6 +119,7 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
         entry.offered += row["offered"]
         entry.kept += row["kept"]
         entry.dropped += row["dropped"]
+        entry.lost += row.get("lost") or 0
         if row["dropped"]:
             why = row["why"] or "unknown"
             entry.dropped_because[why] = entry.dropped_because.get(why, 0) + row["dropped"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from headgate.spark.agent import Agent, TooLateError
 from headgate.spark.protocol import AgentAddress, ProtocolError, read_message, write_message
+from headgate.spark.query_run import InputState
 
 __all__ = ["AgentServer"]
 
@@ -92,13 +93,19 @@ class AgentServer:
     def _answer(self, connection: socket.socket, message: dict[str, Any]) -> None:
         if not hmac.compare_digest(str(message["token"]), self._address.token):
             raise ProtocolError("a wrong token")
-        key, offset = str(message["query"]), message["offset"]
+        key = str(message["query"])
+        if message["do"] == "alarm":
+            self._agent.source_alarm(key, str(message["text"]))
+            write_message(connection, {})
+            return
+        offset = message["offset"]
         if message["do"] == "replay":
             write_message(connection, {"offset": self._agent.replay(key, offset)})
             return
         if message["do"] != "decide":
             raise ProtocolError(f"cannot {message['do']!r}")
-        answer = self._agent.decide(key, offset, float(message["deadline"]))
+        deadline = float(message["deadline"])
+        answer = self._agent.decide(key, offset, deadline, InputState.read(message))
         if answer is None:  # not its turn yet: the asker asks again, its place is kept
             write_message(connection, {"wait": True})
             return

@@ -44,15 +44,16 @@ from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
-from headgate.spark.plan_rewrite import PlanRewrite, gates_in
+from headgate.spark.plan_rewrite import PlanRewrite, gates_in, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
-from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.query_run import GateArray, QueryHandle, QueryRun
 from headgate.spark.recall import recalled_batches
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
 from headgate.spark.server import AgentServer
+from headgate.spark.sources import read_source
 from headgate.spark.stream_writer import (
     TriggerKind,
     WriterFacts,
@@ -118,6 +119,24 @@ class Headgate:
         self.close()
 
     # --- the pipeline -------------------------------------------------------------------------
+
+    def read(
+        self,
+        source: str,
+        name: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        same_tuples: bool = False,
+    ) -> DataFrame:
+        """A stream of `source` ("kafka" or "replay") with a gate inside; an ordinary DataFrame.
+
+        Tuples fall before rows are built of them. The column `timestamp` is the arrival.
+        options:     of the source; see `kafka_options` and `replay_source`.
+        same_tuples: as for `gate`.
+        """
+        if same_tuples:
+            self._same_tuples.add(name)
+        return read_source(self._spark, source, name, options or {}, same_tuples)
 
     def gate(
         self,
@@ -204,7 +223,7 @@ class Headgate:
         if drop_older is not None and not timed:
             raise UsageError(f"query {name!r}: drop_older needs a gate with an arrival column")
         state = self._state_of(name, facts)
-        why_not = _cannot_gate(facts, state)
+        why_not = _cannot_gate(facts, state, inline_gates_in(plan))
         if why_not is not None:
             self.alarms_raised.raise_alarm("not gated", name, why_not)
             return writer.toTable(table) if table is not None else writer.start(path)
@@ -223,15 +242,17 @@ class Headgate:
         table: str | None,
     ) -> StreamingQuery:
         key = uuid.uuid4().hex
-        rewrite = PlanRewrite(self._spark, lambda: self._companion(key), self._policies)
+        ask = self._asking_as(key)
+        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, self._policies)
         own_plan = rewrite.of(plan)
+        gates: dict[str, GateArray] = {**rewrite.arrays, **rewrite.source_gates}
         finite = facts.trigger is TriggerKind.FINITE
         policies = {
             gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
             for gate, made in rewrite.policies.items()
         }
         same = frozenset(self._same_tuples)
-        run = QueryRun(key, name, rewrite.arrays, finite, same, timed, policies)
+        run = QueryRun(key, name, gates, finite, same, timed, policies)
         self._restore(run, facts, state)
         if state.decision is not None:
             run.apply(state.decision, state.last_batch if state.replays else None)
@@ -316,10 +337,13 @@ class Headgate:
             self.alarms_raised.raise_alarm("ledger", name, text)
         return directory
 
-    def _companion(self, key: str) -> DataFrame:
-        reader = self._spark.readStream.format(FORMAT)
-        reader = reader.option("agent", str(self._server.address_file)).option("query", key)
-        return reader.option("timeout", str(self._timeout_seconds)).load()
+    def _asking_as(self, key: str) -> dict[str, str]:
+        """Options with which a companion or a source asks the agent."""
+        agent, timeout = str(self._server.address_file), str(self._timeout_seconds)
+        return {"agent": agent, "query": key, "timeout": timeout}
+
+    def _companion(self, ask: Mapping[str, str]) -> DataFrame:
+        return self._spark.readStream.format(FORMAT).options(**ask).load()
 
     def _state_of(self, name: str, facts: WriterFacts) -> CheckpointState:
         if facts.checkpoint is None:
@@ -504,12 +528,14 @@ def _widest_stage(spark: SparkSession, run_id: str) -> int:
     return max((stage.numTasks for stage in stages if stage is not None), default=1)
 
 
-def _cannot_gate(facts: WriterFacts, state: CheckpointState) -> str | None:
+def _cannot_gate(
+    facts: WriterFacts, state: CheckpointState, inline_gates: Sequence[str]
+) -> str | None:
     if facts.trigger is TriggerKind.OTHER:
         return "only micro-batch triggers can be gated; the query runs without its gates"
-    if not state.is_new and state.decision is None:
+    if not state.is_new and inline_gates and not state.has_companion:
         return (
-            "its checkpoint was made without a gate, and Spark cannot add a source to a "
+            "its checkpoint was made without an inline gate, and Spark cannot add a source to a "
             "checkpoint; the query runs without its gates. Start it with a new checkpoint"
         )
     return None

@@ -1,0 +1,100 @@
+"""What a dropped tuple costs: the gate inside the source against the gate behind it.
+
+Both read the replay source and keep one tuple in a thousand. A batch of few and a batch of
+many offered tuples, taken apart, leave out what every batch costs: the difference in time
+over the difference in tuples is the cost of a dropped tuple, in nanoseconds of the batch
+(two tasks side by side). Medians of Spark's own `addBatch`; the sides run in turn, some
+rounds, in one Spark session.
+
+    python -m benchmarks.source_gate
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from statistics import median
+from typing import Any
+
+__all__ = ["run"]
+
+ROUNDS = 3
+FEW, MANY = 100_000, 2_000_000
+KEEP = 0.001
+WARM_UP_BATCHES = 3
+BATCHES = 6
+
+
+def run(rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> dict[str, Any]:
+    """Nanoseconds of a batch for each dropped tuple, by kind of gate; `ratio` is inline/source."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import headgate
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "2g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    costs: dict[str, list[float]] = {"source": [], "inline": []}
+    try:
+        with headgate.attach(spark, timeout="20s") as hg:
+            for number in range(rounds + 1):
+                for kind in ("source", "inline") if number % 2 else ("inline", "source"):
+                    low, high = (_batch_ms(spark, hg, kind, rows, number) for rows in (few, many))
+                    if number > 0:  # the first round warms the machine up
+                        costs[kind].append((high - low) * 1e6 / (many - few))
+    finally:
+        spark.stop()
+    ratios = [b / a for a, b in zip(costs["source"], costs["inline"], strict=True)]
+    return {
+        "rounds": rounds,
+        "keep_fraction": KEEP,
+        "offered_per_batch": [few, many],
+        "source_ns_per_dropped": costs["source"],
+        "inline_ns_per_dropped": costs["inline"],
+        "source_ns_median": median(costs["source"]),
+        "inline_ns_median": median(costs["inline"]),
+        "ratio_median": median(ratios),
+        "ratio_least": min(ratios),
+        "ratio_most": max(ratios),
+    }
+
+
+def _batch_ms(spark: Any, hg: Any, kind: str, rows: int, number: int) -> float:
+    """Median `addBatch` of batches that are offered `rows` tuples and drop nearly all."""
+    options = {"rate": 1e9, "epoch": 1, "partitions": 2}
+    if kind == "source":  # its limit counts what comes out of the gate
+        stream = hg.read("replay", "orders", {**options, "maxRowsPerTrigger": round(rows * KEEP)})
+    else:
+        reader = spark.readStream.format("headgate_replay").options(**options)
+        stream = reader.option("maxRowsPerTrigger", rows).load()
+        stream = hg.gate(stream, "orders", arrival="timestamp", identity=["id"])
+    name = f"source_gate_{kind}_{rows}_{number}"
+    query = hg.start(stream.writeStream.format("noop"), name=name)
+    hg.limit(name, "orders", KEEP)
+    times: list[float] = []
+    while len(times) < WARM_UP_BATCHES + BATCHES:
+        if query.exception() is not None:
+            raise RuntimeError(str(query.exception()))
+        time.sleep(0.1)
+        reports = [json.loads(p.json) for p in query.recentProgress]
+        times = [
+            report["durationMs"]["addBatch"]
+            for report in reports
+            if report["observedMetrics"]["headgate:orders"]["offered"] == rows
+            and report["observedMetrics"]["headgate:orders"]["kept"] < rows / 100
+        ]
+    query.stop()
+    return float(median(times[WARM_UP_BATCHES:]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(), indent=2))
