@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+
+import headgate
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
@@ -36,11 +39,19 @@ def test_the_blocks_run(
         F.col("key").alias("shop"),
         "timestamp",
     )
+    clicks = replay(rate=100).selectExpr("id", "key as page", "value as seconds", "timestamp as at")
+    payments = replay(rate=100).selectExpr("cast(key as int) as payer")
+    purchases = replay(rate=100).selectExpr("key as customer")
+    streams = {"orders": orders, "clicks": clicks, "payments": payments, "purchases": purchases}
     for block in blocks:
-        names = {"spark": spark, "orders": orders}
+        names: dict[str, Any] = {"spark": spark, **streams}
+        attaches = "headgate.attach" in block
+        if not attaches:
+            names["hg"] = headgate.attach(spark)
         exec(compile(block, page, "exec"), names)
         for query in spark.streams.active:
             assert query.exception() is None
             query.stop()
-        names["hg"].close()  # type: ignore[attr-defined]
-        assert "Headgate is on" in capsys.readouterr().out
+        names["hg"].close()
+        printed = capsys.readouterr().out
+        assert "Headgate is on" in printed or not attaches

@@ -298,6 +298,8 @@ def test_mistakes_in_a_policy_are_said_before_anything_starts(hg: Headgate, repl
         hg.gate(stream, "g", policy="nowhere.yaml")
     with pytest.raises(UsageError, match="no ladder 'steps'"):
         gate(use("LT", "drop", value=1), ladder="steps")
+    with pytest.raises(UsageError, match="by_key, by_window and weight are not possible"):
+        gate(use("LT", "drop", value=1), weight="w")
     with pytest.raises(PolicyError, match="no attribute 'speed'"):
         gate(use("LT", "drop", value=1, attribute="speed"))
     with pytest.raises(PolicyError, match="MATCH judges text"):

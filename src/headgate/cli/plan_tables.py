@@ -15,7 +15,7 @@ from rich.text import Text
 
 from headgate.cli.numbers import bar, byte_rate, number, percent
 from headgate.network import Query
-from headgate.planning import Objective, Plan
+from headgate.planning import DropKind, Objective, Plan
 
 __all__ = [
     "Usage",
@@ -160,9 +160,13 @@ def locations_table(plan: Plan) -> Table:
     )
     shown = _lowest(rows, list(plan.keep_fraction.values()))
     table = _table("Where to drop", "arc", "offered/s", "kept/s", "keep", "")
+    chosen = any(drop.kind is not DropKind.RANDOM for drop in plan.drops.values())
+    if chosen:
+        table.add_column("drop", justify="left")
     for (name, keep), offered, kept in shown:
         cells = _keep(keep) if offered > 0.0 else ("-", "")
-        table.add_row(name, number(offered), number(kept), *cells)
+        drop = [str(plan.drops[name])] if chosen else []
+        table.add_row(name, number(offered), number(kept), *cells, *drop)
     return _with_note(table, len(rows) - len(shown))
 
 

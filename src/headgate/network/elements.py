@@ -39,6 +39,9 @@ class Operator:
     window_tuples: joins only, tuples held for each input, in the order of `inputs`.
     tuple_bytes:   size of one output tuple, needed where a limited link carries it.
     code:          what Spark runs: an SQL text or the dotted name of a Python function.
+    key:           joins only, the columns by which tuples are paired.
+    window_seconds, slide_seconds: aggregates only, size and slide of their time windows;
+                   without a slide the windows follow each other.
     """
 
     name: str
@@ -50,6 +53,9 @@ class Operator:
     window_tuples: tuple[float, ...] | None = None
     tuple_bytes: float | None = None
     code: str | None = None
+    key: tuple[str, ...] | None = None
+    window_seconds: float | None = None
+    slide_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ def _operators(
                 f"unknown node {operator.node!r}{nearest(operator.node, node_names)}",
             )
         yield from _arity(operator)
+        yield from _answers(operator)
         yield from _number((*place, "cost"), operator.cost_seconds)
         yield from _number((*place, "selectivity"), operator.selectivity)
         yield from _number((*place, "tuple_bytes"), operator.tuple_bytes)
@@ -194,6 +195,31 @@ def _arity(operator: Operator) -> Iterator[Problem]:
         )
     for window in windows:
         yield from _number((*place, "windows"), window)
+
+
+def _answers(operator: Operator) -> Iterator[Problem]:
+    """Key and time window: what a drop in front of the operator must not tear apart."""
+    place = ("operators", operator.name)
+    if operator.key is not None:
+        if operator.kind is not OperatorKind.JOIN:
+            yield Problem((*place, "key"), f"only a join has a key; this is a {operator.kind}")
+        elif not all(operator.key) or len(set(operator.key)) != max(1, len(operator.key)):
+            yield Problem((*place, "key"), "expected the names of different columns")
+    window, slide = operator.window_seconds, operator.slide_seconds
+    for field, value in (("window", window), ("slide", slide)):
+        if value is None:
+            continue
+        if operator.kind is not OperatorKind.AGGREGATE:
+            yield Problem(
+                (*place, field), f"only an aggregate has a {field}; this is a {operator.kind}"
+            )
+        elif not (_is_number(value) and math.isfinite(value) and value > 0):
+            yield Problem((*place, field), f"expected a number above 0, got {value!r}")
+        elif field == "slide" and window is None:
+            yield Problem((*place, field), "a slide needs a window; give its length")
+        elif field == "slide" and _is_number(window) and value > (window or 0.0):
+            message = f"longer than the window: {value!r} against {window!r}"
+            yield Problem((*place, field), message)
 
 
 def _queries(

@@ -91,6 +91,9 @@ def _operator(operator: Operator) -> _Line:
         windows=_numbers(operator.window_tuples),
         tuple_bytes=_number(operator.tuple_bytes),
         code=operator.code,
+        key=None if operator.key is None else list(operator.key),
+        window=_number(operator.window_seconds),
+        slide=_number(operator.slide_seconds),
     )
 
 

@@ -69,6 +69,9 @@ _OPERATOR = {
     "windows": Field(read_quantities(AMOUNT)),
     "tuple_bytes": Field(read_quantity(SIZE)),
     "code": Field(read_text),
+    "key": Field(read_names),
+    "window": Field(read_quantity(DURATION)),
+    "slide": Field(read_quantity(DURATION)),
 }
 _QUERY = {
     "input": Field(read_one_name, "no stream feeds the query: name a stream or an operator"),
@@ -206,7 +209,15 @@ def _operator(name: str, values: Mapping[str, Any]) -> Operator:
         window_tuples=values.get("windows") if kind and inputs else None,
         tuple_bytes=values.get("tuple_bytes"),
         code=values.get("code"),
+        key=values.get("key") if kind else None,
+        window_seconds=values.get("window") if kind else None,
+        slide_seconds=values.get("slide") if kind and _read(values, "window") else None,
     )
+
+
+def _read(values: Mapping[str, Any], name: str) -> bool:
+    """False for a field that is there and could not be read."""
+    return name not in values or values[name] is not None
 
 
 def _read_queries(document: Document, node: yaml.Node, path: Path) -> tuple[Query, ...]:

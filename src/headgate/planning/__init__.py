@@ -5,6 +5,7 @@ Depends on `headgate.network`, numpy and the HiGHS solver. No clock, no I/O.
 
 from headgate.planning.cut_tables.cuts import CutTable
 from headgate.planning.cut_tables.dfit import DfitPlanner, DfitSettings
+from headgate.planning.drop_kinds import Drop, DropKind, drops_of
 from headgate.planning.exact import ExactPlanner, ExactSettings
 from headgate.planning.flow_model import Flow, FlowModel, compile_flow
 from headgate.planning.plan import Objective, Plan, Planner
@@ -18,6 +19,8 @@ __all__ = [
     "CutTable",
     "DfitPlanner",
     "DfitSettings",
+    "Drop",
+    "DropKind",
     "EmpiricalRates",
     "ExactPlanner",
     "ExactSettings",
@@ -37,4 +40,5 @@ __all__ = [
     "SolverWSettings",
     "Workload",
     "compile_flow",
+    "drops_of",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headgate.planning.drop_kinds import Drop, drops_of
 from headgate.planning.flow_model import Floats, Flow, FlowModel
 
 __all__ = ["Objective", "Plan", "Planner", "Prices", "plan_from"]
@@ -98,6 +99,11 @@ class Plan:
         )
 
     @cached_property
+    def drops(self) -> Mapping[str, Drop]:
+        """Which tuples to drop, by drop location, so that answers stay right."""
+        return drops_of(self.model.network)
+
+    @cached_property
     def node_load(self) -> Mapping[str, float]:
         """CPU seconds per second by node."""
         count = self.model.node_count
@@ -135,6 +141,7 @@ class Plan:
             "objective": str(self.objective),
             "rates_per_second": dict(zip(network.stream_by_name, self.rates.tolist(), strict=True)),
             "keep_fraction": dict(self.keep_fraction),
+            "drops": {name: drop.to_dict() for name, drop in self.drops.items()},
             "node_load": dict(self.node_load),
             "link_load_bytes_per_second": dict(self.link_load),
             "query_rate_per_second": dict(self.query_rate_per_second),

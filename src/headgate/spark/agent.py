@@ -44,6 +44,7 @@ from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
 from headgate.spark.progress import BatchReport, parse_progress
 from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryRun
+from headgate.spark.row_choice import lowest_of_groups
 from headgate.spark.turn_desk import Ticket, TurnDesk
 
 __all__ = ["Agent", "TooLateError"]
@@ -199,6 +200,8 @@ class Agent:
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
+            if not known.gate:  # a companion: its offset holds the decision of the whole query
+                run.logged = start
             batch, decision = self._decide_safely(run, start, known)
             if decision is None:
                 return None
@@ -243,6 +246,7 @@ class Agent:
         if run is not None:
             with run.lock:
                 batch = run.handle.batch() if run.handle is not None else None
+                run.logged = decision
                 run.apply(decision, batch)
         return decision.offset()
 
@@ -285,7 +289,7 @@ class Agent:
             if not run.limits and sheds:
                 run.choose_levels({}, now)
                 run.remember_why(batch, dict.fromkeys(run.gates, "nothing waits"))
-            return batch, run.next_decision(start, cut_offs)
+            return batch, run.next_decision(start, batch, cut_offs)
         answer = self._ask(run, batch, tuple(cut_offs), known)
         if answer is None:
             return batch, None
@@ -293,7 +297,7 @@ class Agent:
         run.asked_batch = batch
         run.empty_asks = 0
         run.looked_at_seconds = now
-        return batch, run.next_decision(start, cut_offs)
+        return batch, run.next_decision(start, batch, cut_offs)
 
     def _ask(
         self, run: QueryRun, batch: int, cut_off: Sequence[str], known: InputState
@@ -320,6 +324,7 @@ class Agent:
                         keep[gate], why[gate] = limit, name
         for gate in cut_off:
             why[gate] = "too old" if keep.get(gate, 1.0) == 1.0 else f"{why[gate]}, too old"
+        keep, why = lowest_of_groups(keep, why, run.choices)
         run.remember_why(batch, why)
         return keep
 
@@ -439,6 +444,8 @@ class Agent:
         run.reports += 1
         for problem in run.learn(report):
             self.alarms.raise_alarm("policy", run.name, problem)
+        if run.windows is not None:
+            run.windows.observe(report)
         self._handle(report.event(run.name, run.rates, run.reports == 1, run.percentile))
         self._record(run, report, run.rates)
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from headgate.spark.threshold import EVERYTHING, millionths
+from headgate.spark.window_drop import WindowMemory
 
 __all__ = [
     "EVERYTHING",
@@ -23,8 +26,6 @@ __all__ = [
     "is_decision",
 ]
 
-EVERYTHING = 1_000_000
-"""The threshold that keeps every tuple; 0 keeps none."""
 UNREACHABLE = "agent unreachable"
 _FORMAT = 1
 _LARGEST_SALT = 2**62
@@ -35,6 +36,8 @@ class GateDecision:
     """Thresholds in millionths by gate; a gate that is not named keeps everything.
 
     older_than: by gate, in microseconds since 1970: tuples that arrived before it fall.
+    `windows` holds what gates that drop whole windows remember. It outlives failures: such a
+    gate cannot be opened at once without cutting windows in two.
     levels: how far the policy of a gate is applied; 0 for a gate that is not named, and
         for every gate of an offset that was written before there were policies.
     now_micros: what time it is to OLDER_THAN, in microseconds since 1970; 0 if nobody asks.
@@ -48,15 +51,20 @@ class GateDecision:
     keep: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     older_than: Mapping[str, int] = field(default_factory=dict)
+    windows: Mapping[str, WindowMemory] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     now_micros: int = 0
 
     @property
     def sheds(self) -> bool:
+        """True when it drops and can be opened at once."""
         falls = any(threshold < EVERYTHING for threshold in self.keep.values())
         return falls or bool(self.older_than) or bool(self.levels)
 
     def threshold(self, gate: str) -> int:
+        """For a gate that drops whole windows, that of windows to come."""
+        if gate in self.windows:
+            return self.windows[gate].newest
         return self.keep.get(gate, EVERYTHING)
 
     def cut_off(self, gate: str) -> int:
@@ -71,25 +79,29 @@ class GateDecision:
         keep: Mapping[str, float],
         note: str = "",
         older_than: Mapping[str, int] | None = None,
+        windows: Mapping[str, WindowMemory] | None = None,
         levels: Mapping[str, int] | None = None,
         now_micros: int = 0,
     ) -> GateDecision:
         """The next decision; this very one if nothing would change.
 
+        Without `windows` the memory of windows stays as it is.
+
         Gates that keep everything are left out, so two decisions that keep everything
         are equal whatever gates they were made for.
         """
-        wanted = {gate: _millionths(share) for gate, share in sorted(keep.items())}
+        wanted = {gate: millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
         cut_offs = dict(sorted((older_than or {}).items()))
+        memories = dict(self.windows if windows is None else windows)
         applied = {gate: level for gate, level in sorted((levels or {}).items()) if level > 0}
-        same = wanted == dict(self.keep) and applied == dict(self.levels)
-        same = same and cut_offs == dict(self.older_than) and now_micros == self.now_micros
-        if same and note == self.note:
+        changed = GateDecision(
+            self.version, self.salt, wanted, note, cut_offs, memories, applied, now_micros
+        )
+        if changed == self:
             return self
         version = self.version + 1
-        salt = version % _LARGEST_SALT
-        return GateDecision(version, salt, wanted, note, cut_offs, applied, now_micros)
+        return replace(changed, version=version, salt=version % _LARGEST_SALT)
 
     def opened(self, note: str) -> GateDecision:
         """Keep everything, and say why."""
@@ -105,6 +117,8 @@ class GateDecision:
         }
         if self.older_than:
             offset["older_than"] = dict(self.older_than)
+        if self.windows:
+            offset["windows"] = {gate: memory.as_dict() for gate, memory in self.windows.items()}
         if self.levels:
             offset["levels"] = dict(self.levels)
         if self.now_micros:
@@ -120,6 +134,10 @@ class GateDecision:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
         older = {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()}
+        windows = {
+            str(gate): WindowMemory.from_dict(memory)
+            for gate, memory in offset.get("windows", {}).items()
+        }
         levels = {str(gate): int(level) for gate, level in offset.get("levels", {}).items()}
         return cls(
             int(offset["version"]),
@@ -127,6 +145,7 @@ class GateDecision:
             keep,
             str(offset.get("note", "")),
             older,
+            windows,
             levels,
             int(offset.get("now", 0)),
         )
@@ -183,7 +202,3 @@ def _find(data: Any) -> Mapping[str, Any] | None:
         if found is not None:
             return found
     return None
-
-
-def _millionths(share: float) -> int:
-    return min(max(round(share * EVERYTHING), 0), EVERYTHING)

@@ -10,6 +10,8 @@ tuples that arrived before it fall too. The test is part of Spark's generated co
 looks at arrival times (`DataFrame.observe`): the mean of all kept tuples, and quantiles
 of one in sixteen, chosen by a hash.
 
+Which tuples fall can also go by a key or by whole windows; see `row_columns`.
+
 Guarantees: a threshold of 1 000 000 keeps every tuple and 0 keeps none; the same tuple
 under the same decision has the same fate on any machine, in retries and replays;
 offered and kept come from the same rows. Not guaranteed: exactly the wanted share of a
@@ -19,7 +21,7 @@ Until `Headgate.start` sees it, a gate keeps everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -37,34 +39,70 @@ from headgate.errors import UsageError
 from headgate.spark.decision import EVERYTHING
 from headgate.spark.live_array import LiveArray
 from headgate.spark.progress import ARRIVAL_QUANTILES
+from headgate.spark.row_choice import RowChoice
+from headgate.spark.row_columns import (
+    COLUMN_PREFIX,
+    KEPT_COLUMN,
+    ByKey,
+    ByWindow,
+    RandomRows,
+    Rows,
+    passes_hash,
+    quoted,
+    type_of,
+)
+from headgate.spark.window_drop import WindowMemory
 
 __all__ = [
+    "COLUMN_PREFIX",
     "KEPT_COLUMN",
     "METRIC_PREFIX",
-    "OPEN_VALUES",
     "add_gate",
     "check_gate",
+    "choose_rows",
     "count_metrics",
     "fate",
     "identity_hash",
     "live_index",
+    "open_values",
     "passes",
 ]
 
 METRIC_PREFIX = "headgate:"
-KEPT_COLUMN = "__headgate_kept"
-OPEN_VALUES = (0, EVERYTHING, 0)
-"""Content of a gate's live array that keeps everything: salt, threshold, cut-off."""
+_WEIGHT = COLUMN_PREFIX + "weight"
 _SAMPLED_TUPLES = 16
 _QUANTILE_ACCURACY = 200
 
 
 def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
     """True for the tuples that a gate keeps. Also what tests and back-fills compare with."""
-    mixed = F.xxhash64(
-        identity_hash(identity), salt.cast("bigint")
-    )  # an int would hash differently
-    return F.pmod(mixed, F.lit(EVERYTHING)) < threshold
+    return passes_hash(RandomRows(identity).seed, salt, threshold)
+
+
+def open_values(choice: RowChoice) -> tuple[int, ...]:
+    """The content of a live array that keeps everything; the first number is of no account.
+
+    Salt, threshold and cut-off; for whole windows what `window_drop` says.
+    """
+    return (0, EVERYTHING, 0) if choice.window is None else WindowMemory(choice.window).array()
+
+
+def choose_rows(
+    frame: DataFrame,
+    gate: str,
+    identity: Sequence[str] | None = None,
+    by_key: Sequence[str] | Mapping[str, str] | str | None = None,
+    by_window: Sequence[str] | None = None,
+) -> Rows:
+    """Which rows the gate drops; at random without a key and a window."""
+    given = [value for value in (identity, by_key, by_window) if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"gate {gate!r}: give one of identity, by_key and by_window")
+    if by_key is not None:
+        return ByKey(frame, gate, by_key)
+    if by_window is not None:
+        return ByWindow(frame, gate, by_window)
+    return RandomRows(_identity(frame, identity))
 
 
 def add_gate(
@@ -72,50 +110,51 @@ def add_gate(
     frame: DataFrame,
     gate: str,
     arrival: str | None,
-    identity: Sequence[str] | None,
+    rows: Rows,
+    weight: str | None = None,
 ) -> DataFrame:
     """`frame` behind a gate that keeps everything until a query is started on it."""
-    names = check_gate(frame, gate, arrival, identity)
-    live = LiveArray(spark, OPEN_VALUES).column()
-    kept = fate(frame, gate, arrival, names, live)
-    metrics = count_metrics(KEPT_COLUMN, arrival, names)
-    measured = frame.withColumn(KEPT_COLUMN, kept).observe(METRIC_PREFIX + gate, *metrics)
-    return measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN)
+    _check(frame, gate, arrival)
+    _check_weight(frame, gate, rows, weight)
+    array = LiveArray(spark, open_values(rows.choice)).column()
+    # The index is 0 but cannot be folded: a constant index would let the optimiser write
+    # the present number into the generated code and compile it anew at every change.
+    zero = F.pmod(rows.seed, F.lit(1)).cast("int")
+
+    def live(index: Column | int) -> Column:
+        return F.get(array, zero + index)
+
+    columns = dict(rows.columns(live))
+    if arrival is not None and rows.choice.window is None:
+        fresh = _micros(frame, gate, arrival) >= live(2)
+        columns[KEPT_COLUMN] &= F.coalesce(fresh, F.lit(True))
+    if weight is not None:
+        columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
+    metrics = count_metrics(KEPT_COLUMN, arrival, rows.seed, rows.metrics())
+    chosen = [
+        column.alias(name, metadata=rows.choice.as_dict() if name == KEPT_COLUMN else {})
+        for name, column in columns.items()
+    ]
+    measured = frame.select("*", *chosen).observe(METRIC_PREFIX + gate, *metrics)
+    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN))
+    return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 
-def fate(
-    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str], live: Column
-) -> Column:
-    """Does the tuple pass by the hash and the cut-off of the live array?"""
-    zero = live_index(identity)
-    kept = passes(identity, F.get(live, zero), F.get(live, zero + F.lit(1)))
-    if arrival is None:
-        return kept
-    arrived = _micros(frame, gate, arrival)
-    return kept & F.coalesce(arrived >= F.get(live, zero + F.lit(2)), F.lit(True))
-
-
-def live_index(identity: Sequence[str]) -> Column:
-    """0, but it cannot be folded.
-
-    A constant index would let the optimiser write the present number into the generated
-    code and compile it anew at every change.
-    """
-    return F.pmod(identity_hash(identity), F.lit(1)).cast("int")
-
-
-def count_metrics(kept: str, arrival: str | None, identity: Sequence[str]) -> list[Column]:
-    """What every gate observes: offered, kept, and when tuples arrived."""
+def count_metrics(
+    kept: str, arrival: str | None, seed: Column, others: Sequence[Column] = ()
+) -> list[Column]:
+    """What every gate observes: offered, kept, when tuples arrived, and `others`."""
     # Each aggregate costs every row; these are the cheapest that say enough.
     metrics = [
         F.count(F.lit(1)).alias("offered"),
         F.sum(F.col(kept).cast("bigint")).alias("kept"),
+        *others,
     ]
     if arrival is not None:
-        time = F.col(_quoted(arrival))
+        time = F.col(quoted(arrival))
         seconds = F.when(F.col(kept), time.cast("double"))  # a sum of these cannot overflow
-        chosen = F.xxhash64(time, identity_hash(identity))
-        sample = F.when(chosen.bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0, seconds)
+        sampled = F.xxhash64(time, seed).bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0
+        sample = F.when(sampled, seconds)
         quantiles = F.percentile_approx(sample, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
         metrics += [
             F.avg(seconds).alias("arrival_mean"),
@@ -127,21 +166,26 @@ def count_metrics(kept: str, arrival: str | None, identity: Sequence[str]) -> li
     return metrics
 
 
+def fate(
+    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str], live: Column
+) -> Column:
+    """Does the tuple pass by the hash and the cut-off of the live array?"""
+    zero = live_index(identity)
+    kept = passes(identity, F.get(live, zero), F.get(live, zero + F.lit(1)))
+    if arrival is None:
+        return kept
+    fresh = _micros(frame, gate, arrival) >= F.get(live, zero + F.lit(2))
+    return kept & F.coalesce(fresh, F.lit(True))
+
+
+def live_index(identity: Sequence[str]) -> Column:
+    """0, but it cannot be folded; see `add_gate`."""
+    return F.pmod(identity_hash(identity), F.lit(1)).cast("int")
+
+
 def identity_hash(identity: Sequence[str]) -> Column:
     """The hash of the columns that say which tuple it is."""
-    return F.xxhash64(*(F.col(_quoted(name)) for name in identity))
-
-
-def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
-    """Arrival in microseconds since 1970."""
-    time = F.col(_quoted(arrival))
-    if isinstance(_type_of(frame, gate, arrival), NumericType):
-        return time.cast("double") * F.lit(1e6)
-    return F.unix_micros(time.cast("timestamp"))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return RandomRows(identity).seed
 
 
 def check_gate(
@@ -152,21 +196,42 @@ def check_gate(
     return _identity(frame, identity)
 
 
+def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
+    """Arrival in microseconds since 1970."""
+    time = F.col(quoted(arrival))
+    if isinstance(type_of(frame, gate, arrival), NumericType):
+        return time.cast("double") * F.lit(1e6)
+    return F.unix_micros(time.cast("timestamp"))
+
+
 def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:
     if not frame.isStreaming:
         raise UsageError(f"gate {gate!r}: the DataFrame is not a stream; use spark.readStream")
     if not gate or len(gate) > 200:
         raise UsageError(f"a gate needs a name of 1 to 200 characters, got {gate!r}")
-    if KEPT_COLUMN in frame.columns:
-        raise UsageError(f"gate {gate!r}: the column name {KEPT_COLUMN} is taken by Headgate")
+    for name in frame.columns:
+        if name.startswith(COLUMN_PREFIX):
+            raise UsageError(f"gate {gate!r}: the column name {name} is taken by Headgate")
     if arrival is None:
         return
-    kind = _type_of(frame, gate, arrival)
+    kind = type_of(frame, gate, arrival)
     if not isinstance(kind, TimestampType | TimestampNTZType | NumericType):
         raise UsageError(
             f"gate {gate!r}: arrival column {arrival!r} is {kind.simpleString()}; "
             "expected a timestamp, or seconds since 1970 as a number"
         )
+
+
+def _check_weight(frame: DataFrame, gate: str, rows: Rows, weight: str | None) -> None:
+    if weight is None:
+        return
+    if not isinstance(rows, RandomRows) or isinstance(rows, ByKey):
+        raise UsageError(
+            f"gate {gate!r}: a weight is for rows that are dropped at random; leave out weight, "
+            "or by_key and by_window"
+        )
+    if not weight or weight in frame.columns:
+        raise UsageError(f"gate {gate!r}: the weight needs a column name that is free: {weight!r}")
 
 
 def _identity(frame: DataFrame, identity: Sequence[str] | None) -> list[str]:
@@ -181,17 +246,9 @@ def _identity(frame: DataFrame, identity: Sequence[str] | None) -> list[str]:
     if not identity:
         raise UsageError("identity must name at least one column")
     for name in identity:
-        if not _hashable(_type_of(frame, name, name)):
+        if not _hashable(type_of(frame, name, name)):
             raise UsageError(f"identity column {name!r} holds a map or variant: not hashable")
     return list(identity)
-
-
-def _type_of(frame: DataFrame, gate: str, name: str) -> DataType:
-    for field in frame.schema.fields:
-        if field.name == name:
-            return field.dataType
-    known = ", ".join(frame.columns[:20])
-    raise UsageError(f"gate {gate!r}: no column {name!r}; the columns are {known}")
 
 
 def _hashable(kind: DataType) -> bool:

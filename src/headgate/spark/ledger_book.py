@@ -62,6 +62,23 @@ class LedgerBook:
             if file is not None:
                 self._write(run, file, _lines(run, report, rates))
 
+    def event_times(self, run: QueryRun, last_batch: int | None) -> tuple[dict[str, int], bool]:
+        """Largest event time (microseconds) by gate, and whether all batches are in.
+
+        A batch whose numbers were lost has no time later than that at which it was missed.
+        """
+        rows = [row for row in self.rows() if row["query_id"] == run.query_id]
+        largest: dict[str, int] = {}
+        for row in rows:
+            time_micros = row.get("event_time_max_micros")
+            if row["status"] == UNCOUNTED:
+                time_micros = round(row["time_seconds"] * 1e6)
+            if time_micros is not None:
+                gate = row["gate"]
+                largest[gate] = max(time_micros, largest.get(gate, time_micros))
+        newest = max((row["batch"] for row in rows), default=None)
+        return largest, last_batch is None or (newest is not None and newest >= last_batch)
+
     def rows(self) -> Iterator[dict[str, Any]]:
         return read_lines(list(self.directories))
 
@@ -116,6 +133,7 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             run.query_class,
             report.held_seconds,
             seen.lost,
+            seen.event_time_max_micros,
             *_policy_fields(run, report, gate, seen),
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)

@@ -54,6 +54,7 @@ class LedgerLine:
     query_class: str | None = None
     held_seconds: float | None = None
     lost: int | None = None
+    event_time_max_micros: int | None = None
     level: int | None = None
     dropped_by_level: list[int] | None = None
     odd: int | None = None

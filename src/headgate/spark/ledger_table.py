@@ -16,6 +16,7 @@ LEDGER_SCHEMA = (
     "keep_fraction double, version bigint, salt bigint, why string, "
     "latency_mean_seconds double, latency_p95_seconds double, duration_seconds double, "
     "arrival_rate_per_second double, query_class string, held_seconds double, lost bigint, "
+    "event_time_max_micros bigint, "
     "level int, dropped_by_level array<bigint>, odd bigint, digest string"
 )
 

@@ -54,10 +54,10 @@ class LiveArray:
 
     def set(self, values: tuple[int, ...]) -> None:
         """Change the content; must not be called while a batch that uses it starts stages."""
-        if values == self._values:
-            return
-        for index, value in enumerate(values):
-            self._data.setLong(index, value)
+        old = self._values or (None,) * len(values)
+        for index, (value, before) in enumerate(zip(values, old, strict=True)):
+            if value != before:  # each is a call to the JVM
+                self._data.setLong(index, value)
         self._values = values
 
     def column(self) -> Column:

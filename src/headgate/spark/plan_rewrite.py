@@ -38,15 +38,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.gate import KEPT_COLUMN, METRIC_PREFIX, OPEN_VALUES
+from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
 from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
 from headgate.spark.query_run import SourceGateArray
+from headgate.spark.row_choice import AT_RANDOM, RowChoice
 
-__all__ = ["OWN_PREFIX", "PlanRewrite", "gates_in", "inline_gates_in"]
+__all__ = ["PlanRewrite", "gates_in", "inline_gates_in"]
 
-OWN_PREFIX = "__headgate_"
 _ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
 
 
@@ -84,6 +84,7 @@ class PlanRewrite:
     """One rewriting of one plan.
 
     arrays:   the new live arrays by gate.
+    choices:  which rows the gates drop that have no policy.
     policies: of the gates that have one.
     texts:    the live states of the policies that remember, by gate.
     """
@@ -102,6 +103,7 @@ class PlanRewrite:
         self._policies = policies or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
+        self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -129,10 +131,11 @@ class PlanRewrite:
         made = [str(c.name()) for c in columns if c.getClass().getSimpleName() == "Alias"]
         if any(name == KEPT_COLUMN or name.startswith(FATE_COLUMN) for name in made):
             self._find_policy(made, gate)
+            self._find_choice(columns, gate)
             child = self._beside_companion(self.of(node.child()))
         else:
             child = self._own(node.child(), gate)
-        own = [self._column(c, gate) if c.name().startswith(OWN_PREFIX) else c for c in columns]
+        own = [self._column(c, gate) if c.name().startswith(COLUMN_PREFIX) else c for c in columns]
         return self._logical.Project(self._seq(own), child)
 
     def _find_policy(self, names: list[str], gate: str) -> None:
@@ -140,6 +143,11 @@ class PlanRewrite:
             number = name.removeprefix(FATE_COLUMN + "_")
             if number != name and number.isdigit() and int(number) in self._policies:
                 self.policies[gate] = self._policies[int(number)]
+
+    def _find_choice(self, columns: list[Any], gate: str) -> None:
+        for column in columns:
+            if column.name() == KEPT_COLUMN and gate not in self.choices:
+                self.choices[gate] = RowChoice.from_json(str(column.metadata().json()))
 
     def _column(self, column: Any, gate: str) -> Any:
         if column.name() != STATE_COLUMN:
@@ -220,8 +228,9 @@ class PlanRewrite:
         if gate not in self.arrays:
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            others = (0,) * (int(before.value().numElements()) - len(OPEN_VALUES))
-            numbers = (secrets.randbits(62), *OPEN_VALUES[1:], *others)
+            opened = open_values(self.choices.get(gate, AT_RANDOM))
+            others = (0,) * (int(before.value().numElements()) - len(opened))
+            numbers = (secrets.randbits(62), *opened[1:], *others)
             self.arrays[gate] = LiveArray(self._spark, numbers)
         return self.arrays[gate]
 

@@ -48,9 +48,9 @@ from headgate.reduction.filters.eq import Eq
 from headgate.reduction.filters.random import Random
 from headgate.reduction.filters.spark_sql import SparkSql
 from headgate.reduction.queues import as_queue
+from headgate.spark.decision import EVERYTHING
 from headgate.spark.gate import (
     METRIC_PREFIX,
-    OPEN_VALUES,
     count_metrics,
     fate,
     identity_hash,
@@ -79,7 +79,7 @@ _FELL_COLUMN = "__headgate_fell"
 _ODD_COLUMN = "__headgate_odd"
 _VERDICT_PREFIX = "__headgate_verdict_"
 _SQL_PREFIX = "__headgate_sql_"
-_OPEN = (*OPEN_VALUES, 0, 0, 0)  # and level, judged, now
+_OPEN = (0, EVERYTHING, 0, 0, 0, 0)  # salt, threshold, cut-off, level, judged, now
 _LEVEL, _JUDGED, _NOW = 3, 4, 5
 _CHAIN = 32  # places in a level; a policy allows 20
 
@@ -208,7 +208,7 @@ class _PolicyGate:
         measured = frame.withColumns(bottom).withColumn(_FELL_COLUMN, fell)
         stays = F.col(self.fate) & ((fallen == 0) | (fallen >= (level_now + 1) * _CHAIN))
         measured = measured.withColumns({STAYS_COLUMN: stays, _ODD_COLUMN: odd})
-        metrics = count_metrics(STAYS_COLUMN, self.arrival, self.identity)
+        metrics = count_metrics(STAYS_COLUMN, self.arrival, identity_hash(self.identity))
         for at in range(1, len(self.policy.levels) + 1):
             here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
             metrics.append(F.sum(here.cast("bigint")).alias(f"fell_{at}"))
@@ -250,7 +250,7 @@ class _PolicyGate:
             ]
         )
         reduced = moved.withColumns(orders).mapInArrow(_function(task), schema)
-        metrics = count_metrics(STAYS_COLUMN, self.arrival, self.identity)
+        metrics = count_metrics(STAYS_COLUMN, self.arrival, identity_hash(self.identity))
         metrics.append(F.collect_list(F.col(NOTE_COLUMN)).alias("notes"))
         return self._observed(reduced, metrics)
 

@@ -27,6 +27,7 @@ _COUNTS = {
     "sampled",
     "arrival_quantiles",
     "lost",
+    "event_time_max",
 }
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -53,6 +54,7 @@ class GateReport:
     sampled: int = 0
     arrival_quantiles: tuple[float, ...] = ()
     lost: int = 0  # gone at the source before they could be offered
+    event_time_max_micros: int | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -103,6 +105,8 @@ class BatchReport:
     held_seconds: float = 0.0
     add_batch_seconds: float | None = None
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
+    watermark_micros: int | None = None
+    input_rows: int = 0
 
     def after_hold(self, seconds: float) -> BatchReport:
         """The same batch, begun when its turn came: Spark counts the wait as execution."""
@@ -224,6 +228,8 @@ def parse_progress(text: str) -> BatchReport:
             },
             add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
             source_decisions=_source_decisions(sources),
+            watermark_micros=_watermark(data.get("eventTime")),
+            input_rows=int(data.get("numInputRows") or 0),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
@@ -239,6 +245,7 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         int(values.get("sampled") or 0),
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         int(values.get("lost") or 0),
+        values.get("event_time_max"),
         {name: value for name, value in values.items() if name not in _COUNTS},
     )
 
@@ -246,6 +253,13 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
 def _seconds(milliseconds: Any) -> float | None:
     number = _number(milliseconds)
     return None if number is None else max(0.0, number / 1000.0)
+
+
+def _watermark(event_time: Any) -> int | None:
+    text = (event_time or {}).get("watermark")
+    if text is None:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * 1000) * 1000  # it has whole ms
 
 
 def _number(value: Any) -> float | None:

@@ -18,6 +18,9 @@ from headgate.spark.decision import EVERYTHING, GateDecision
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
 from headgate.spark.progress import BatchReport
+from headgate.spark.row_choice import AT_RANDOM, RowChoice
+from headgate.spark.window_drop import WindowMemory
+from headgate.spark.window_watch import WindowWatch
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -92,6 +95,9 @@ class QueryRun:
     same_tuples:  gates whose salt never changes, so that equal identities share their fate
                   in all batches.
     timed_gates:  gates that know when a tuple arrived: only these can drop old ones.
+    choices:      which rows the gates drop; at random where nothing is said.
+    windows:      what is known of event times; needed by gates that drop whole windows.
+    logged:       the newest decision that is known to stand in the offset log.
     policies:     of the gates that have one.
     """
 
@@ -103,6 +109,8 @@ class QueryRun:
         finite: bool = False,
         same_tuples: frozenset[str] = frozenset(),
         timed_gates: frozenset[str] = frozenset(),
+        choices: Mapping[str, RowChoice] | None = None,
+        windows: WindowWatch | None = None,
         policies: Mapping[str, PolicyRun] | None = None,
     ) -> None:
         self.key, self.name, self.finite = key, name, finite
@@ -139,6 +147,9 @@ class QueryRun:
         self._applied_for: int | None = None
         self._askers: set[str] = set()
         self._askers_of: int | None = None
+        self.choices = dict(choices or {})
+        self.windows = windows
+        self.logged = self.decision
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -147,9 +158,8 @@ class QueryRun:
     def apply(self, decision: GateDecision, batch: int | None) -> None:
         """Set the live arrays for `batch` (None: not known)."""
         for gate, array in self._arrays.items():
-            salt = 0 if gate in self._same_tuples else decision.salt
+            numbers = self._values(gate, decision)
             policy = self.policies.get(gate)
-            numbers = (salt, decision.threshold(gate), decision.cut_off(gate))
             if policy is None:
                 array.set(numbers)
                 continue
@@ -201,31 +211,39 @@ class QueryRun:
         self._askers_of = batch
         return further
 
-    def next_decision(self, start: GateDecision, older_than: Mapping[str, int]) -> GateDecision:
+    def next_decision(
+        self, start: GateDecision, batch: int, older_than: Mapping[str, int]
+    ) -> GateDecision:
         """The answer as a decision; `start` itself if that says the same.
 
         With several sources, the one that asks may have slept for some batches; so the version
         counts on from the newest decision.
         """
-        same = self._changed(start, older_than)
+        keep, windows = self.answer, None
+        if self.windows is not None:
+            windows = self.windows.next(start, keep, batch)
+            keep = {gate: share for gate, share in keep.items() if gate not in self.windows}
+        levels, now_micros = self.levels, self.now_micros
+        same = start.changed_to(keep, "", older_than, windows, levels, now_micros)
         if same is start or start.version >= self.decision.version:
             return same
-        return self._changed(self.decision, older_than)
-
-    def _changed(self, before: GateDecision, older_than: Mapping[str, int]) -> GateDecision:
-        return before.changed_to(
-            self.answer, older_than=older_than, levels=self.levels, now_micros=self.now_micros
-        )
+        return self.decision.changed_to(keep, "", older_than, windows, levels, now_micros)
 
     def open(self) -> None:
-        """Keep everything until the next decision."""
+        """Keep everything until the next decision.
+
+        Whole windows go on as the offset log says: opened, they would be cut in two.
+        """
         for gate, array in self._arrays.items():
-            array.set((0, EVERYTHING, 0, 0, 0, 0) if gate in self.policies else (0, EVERYTHING, 0))
+            whole = self.choices.get(gate, AT_RANDOM).window is not None
+            opened = (0, EVERYTHING, 0, *((0, 0, 0) if gate in self.policies else ()))
+            array.set(self._values(gate, self.logged) if whole else opened)
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
         """`batch` is over: its decision stands no longer, so a dead agent drops nothing."""
         if self._applied_for is not None and self._applied_for <= batch:
+            self.logged = self.decision
             self.open()
 
     def remember_held(self, batch: int, seconds: float) -> None:
@@ -233,6 +251,14 @@ class QueryRun:
         self.held[batch] = seconds
         while len(self.held) > _REMEMBER_BATCHES:
             self.held.popitem(last=False)
+
+    def _values(self, gate: str, decision: GateDecision) -> tuple[int, ...]:
+        choice = self.choices.get(gate, AT_RANDOM)
+        if choice.window is not None:
+            return decision.windows.get(gate, WindowMemory(choice.window)).array()
+        fixed = bool(choice.key) or gate in self._same_tuples
+        salt = 0 if fixed else decision.salt
+        return (salt, decision.threshold(gate), decision.cut_off(gate))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -31,6 +31,7 @@ from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
+from headgate.spark import estimates
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
@@ -38,7 +39,8 @@ from headgate.spark.classes import checked_priorities, class_settings, class_vie
 from headgate.spark.clock import Clock
 from headgate.spark.companion import FORMAT, CompanionSource
 from headgate.spark.digest_book import DigestBook, digest_table
-from headgate.spark.gate import add_gate, check_gate
+from headgate.spark.estimates import WEIGHT
+from headgate.spark.gate import add_gate, check_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
@@ -52,6 +54,7 @@ from headgate.spark.query_run import GateArray, QueryHandle, QueryRun
 from headgate.spark.recall import recalled_batches
 from headgate.spark.replay_source import ReplaySource
 from headgate.spark.report import Report, sum_up
+from headgate.spark.row_choice import RowChoice, check_keys
 from headgate.spark.server import AgentServer
 from headgate.spark.sources import read_source
 from headgate.spark.stream_writer import (
@@ -61,6 +64,7 @@ from headgate.spark.stream_writer import (
     read_facts,
     start_on_plan,
 )
+from headgate.spark.window_watch import WindowWatch
 
 __all__ = ["Headgate", "attach"]
 
@@ -145,6 +149,10 @@ class Headgate:
         arrival: str | None = None,
         identity: Sequence[str] | None = None,
         same_tuples: bool = False,
+        *,
+        by_key: Sequence[str] | Mapping[str, str] | str | None = None,
+        by_window: Sequence[str] | None = None,
+        weight: str | None = None,
         policy: Policy | str | os.PathLike[str] | None = None,
         ladder: str = "budget",
     ) -> DataFrame:
@@ -156,14 +164,25 @@ class Headgate:
                      columns of a key, all tuples of a key fall or stay together.
         same_tuples: True lets the same identities fall as long as the share stays; by default
                      each decision chooses anew.
+        by_key:      columns of a join key: the same keys stay on both sides. Where a column has
+                     another name, {"name of the key": "column"}.
+        by_window:   (event time column, size[, slide]) as for `functions.window`: whole windows
+                     fall. With a slide, the result has a column `window` to group by.
+        weight:      name of a column to add: 1 / keep fraction, for `count`, `sum` and `avg`.
         policy:      a reduction policy, or the file with one: what goes first. What is still
-                     too much goes at random.
+                     too much goes at random, by `identity`.
         ladder:      how the level is chosen: "budget" or "turnaround" (the paper's).
         """
         if same_tuples:
             self._same_tuples.add(name)
         if policy is None:
-            return add_gate(self._spark, frame, name, arrival, identity)
+            rows = choose_rows(frame, name, identity, by_key, by_window)
+            return add_gate(self._spark, frame, name, arrival, rows, weight)
+        if by_key is not None or by_window is not None or weight is not None:
+            raise UsageError(
+                f"gate {name!r}: with a policy, by_key, by_window and weight are not possible; "
+                "put a second gate behind it"
+            )
         wanted = read_policy(policy, ladder)
         names = check_gate(frame, name, arrival, identity)
         number = len(self._policies)
@@ -246,15 +265,20 @@ class Headgate:
         rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, self._policies)
         own_plan = rewrite.of(plan)
         gates: dict[str, GateArray] = {**rewrite.arrays, **rewrite.source_gates}
+        check_keys(rewrite.choices)
+        windows = self._watch(name, rewrite.choices, state)
+        timed -= {gate for gate, choice in rewrite.choices.items() if choice.window is not None}
         finite = facts.trigger is TriggerKind.FINITE
         policies = {
             gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
             for gate, made in rewrite.policies.items()
         }
         same = frozenset(self._same_tuples)
-        run = QueryRun(key, name, gates, finite, same, timed, policies)
+        choices = rewrite.choices
+        run = QueryRun(key, name, gates, finite, same, timed, choices, windows, policies)
         self._restore(run, facts, state)
         if state.decision is not None:
+            run.logged = state.decision
             run.apply(state.decision, state.last_batch if state.replays else None)
         self._agent.add(run, settings)
         self._recall(run, facts, state)
@@ -311,8 +335,13 @@ class Headgate:
         execution = jquery.streamingQuery()
         run.query_id = str(query.id)
         directory = self._ledger_directory(run.name, facts, execution)
+        if not state.is_new:
+            self._events.drain(2.0)  # rows of an earlier run in this driver
         self._book.open(run, directory, str(query.runId), state.committed)
         self._digests.open(run, directory.parent / "digests", str(query.runId))
+        if run.windows is not None and state.last_batch is not None:
+            through = state.last_batch - 1 if state.replays else state.last_batch
+            run.windows.begin(through, *self._book.event_times(run, through))
         run.run_id = str(query.runId)
         run.handle = QueryHandle(
             lambda: int(execution.getLatestExecutionContext().batchId()),
@@ -324,6 +353,27 @@ class Headgate:
         )
         for text in run.handle.recent_progress():  # what came before the agent knew the run
             self._agent.observe(text)
+
+    def _watch(
+        self, name: str, choices: Mapping[str, RowChoice], state: CheckpointState
+    ) -> WindowWatch | None:
+        """For gates that drop whole windows; UsageError if the checkpoint has other windows."""
+        shapes = {g: choice.window for g, choice in choices.items() if choice.window is not None}
+        logged = {} if state.decision is None else state.decision.windows
+        for gate, memory in logged.items():
+            if shapes.get(gate, memory.shape) != memory.shape:
+                raise UsageError(
+                    f"gate {gate!r} of query {name!r} dropped other windows when the checkpoint "
+                    "was written (size, slide or watermark delay); keep them, or start with a new "
+                    "checkpoint"
+                )
+        if not shapes:
+            return None
+        return WindowWatch(
+            shapes,
+            lambda: time.time_ns() // 1000,
+            lambda text: self.alarms_raised.raise_alarm("windows", name, text),
+        )
 
     def _ledger_directory(self, name: str, facts: WriterFacts, execution: Any) -> Path:
         """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
@@ -364,6 +414,23 @@ class Headgate:
                 if exception is not None:
                     text = f"ended with an error: {exception[:500]}"
                     self.alarms_raised.raise_alarm("query", run.name, text)
+
+    # --- answers under shedding -----------------------------------------------------------------
+
+    def count(self, weight: str = WEIGHT) -> Column:
+        """An aggregate: how many tuples there were, as a struct of estimate, low and high.
+
+        weight: the column that `gate` added, here and below.
+        """
+        return estimates.count(weight)
+
+    def sum(self, column: Column | str, weight: str = WEIGHT) -> Column:
+        """An aggregate: the sum over all tuples, kept or not."""
+        return estimates.total(column, weight)
+
+    def avg(self, column: Column | str, weight: str = WEIGHT) -> Column:
+        """An aggregate: the mean over all tuples, kept or not."""
+        return estimates.average(column, weight)
 
     # --- control --------------------------------------------------------------------------------
 
