@@ -82,7 +82,7 @@ def follow(
     state: Any = {}
     start = 0
     for batch, (decision, offset) in logged_batches(checkpoint).items():
-        rows = reader._rows(start, offset["row"], offset["epoch"])
+        rows = reader.rows(np.arange(start, offset["row"], dtype=np.int64), offset["epoch"])
         start = offset["row"]
         level = decision.level(gate)
         request = PackingRequest(decision.salt, state=state)
