@@ -255,12 +255,12 @@ def test_the_level_stands_in_the_decision_and_reaches_the_array() -> None:
     agent.set_limit(run, "g", 0.4)
     offset = agent.decide("key", GateDecision().offset(), time.monotonic() + 60.0)
     assert (offset["levels"], offset["keep"]) == ({"g": 3}, {})
-    assert array.values == (offset["salt"], EVERYTHING, 3, 3, 0)
+    assert array.values == (offset["salt"], EVERYTHING, 0, 3, 3, 0)
     assert agent.decide("key", offset, time.monotonic() + 60.0) == offset
     run.open()
-    assert array.values == (0, EVERYTHING, 0, 0, 0)
+    assert array.values == (0, EVERYTHING, 0, 0, 0, 0)
     agent.replay("key", offset)
-    assert array.values[:3] == (offset["salt"], EVERYTHING, 3)
+    assert array.values[:4] == (offset["salt"], EVERYTHING, 0, 3)
     agent.set_limit(run, "g", 1.0)
     assert "levels" not in agent.decide("key", offset, time.monotonic() + 60.0)
 
@@ -273,6 +273,6 @@ def test_older_than_finds_the_time_in_the_decision() -> None:
     assert (run.levels, run.now_micros) == ({"g": 1}, 1_000_500_000)
     decision = GateDecision().changed_to(run.answer, levels=run.levels, now_micros=run.now_micros)
     run.apply(decision, 1)
-    assert array.values[2:] == (1, 1, 1_000_500_000)
+    assert array.values[3:] == (1, 1, 1_000_500_000)
     run.choose_levels({"g": 1.0}, 1001.0)
     assert (run.levels, run.now_micros) == ({}, 0)

@@ -102,10 +102,10 @@ class Agent:
         """A query is about to start."""
         self._runs[run.key] = run
         run.target_seconds = settings.latency_target_seconds
+        run.keep_at_least = settings.keep_at_least
         run.percentile = settings.controller_settings.get("percentile")
         run.drop_older_seconds = settings.drop_older_seconds
         run.query_class = settings.query_class
-        run.keep_at_least = settings.keep_at_least
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -442,10 +442,10 @@ class Agent:
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1
-        if run.windows is not None:
-            run.windows.observe(report)
         for problem in run.learn(report):
             self.alarms.raise_alarm("policy", run.name, problem)
+        if run.windows is not None:
+            run.windows.observe(report)
         self._handle(report.event(run.name, run.rates, run.reports == 1, run.percentile))
         self._record(run, report, run.rates)
 

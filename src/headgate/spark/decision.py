@@ -92,15 +92,11 @@ class GateDecision:
         """
         wanted = {gate: millionths(share) for gate, share in sorted(keep.items())}
         wanted = {gate: limit for gate, limit in wanted.items() if limit < EVERYTHING}
+        cut_offs = dict(sorted((older_than or {}).items()))
+        memories = dict(self.windows if windows is None else windows)
+        applied = {gate: level for gate, level in sorted((levels or {}).items()) if level > 0}
         changed = GateDecision(
-            self.version,
-            self.salt,
-            wanted,
-            note,
-            dict(sorted((older_than or {}).items())),
-            dict(self.windows if windows is None else windows),
-            {gate: level for gate, level in sorted((levels or {}).items()) if level > 0},
-            now_micros,
+            self.version, self.salt, wanted, note, cut_offs, memories, applied, now_micros
         )
         if changed == self:
             return self
@@ -137,17 +133,20 @@ class GateDecision:
         if offset["headgate"] != _FORMAT:
             raise ValueError(f"an offset of format {offset['headgate']!r}; this is {_FORMAT}")
         keep = {str(gate): int(limit) for gate, limit in offset.get("keep", {}).items()}
+        older = {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()}
+        windows = {
+            str(gate): WindowMemory.from_dict(memory)
+            for gate, memory in offset.get("windows", {}).items()
+        }
+        levels = {str(gate): int(level) for gate, level in offset.get("levels", {}).items()}
         return cls(
             int(offset["version"]),
             int(offset["salt"]),
             keep,
             str(offset.get("note", "")),
-            {str(gate): int(cut) for gate, cut in offset.get("older_than", {}).items()},
-            {
-                str(gate): WindowMemory.from_dict(memory)
-                for gate, memory in offset.get("windows", {}).items()
-            },
-            {str(gate): int(level) for gate, level in offset.get("levels", {}).items()},
+            older,
+            windows,
+            levels,
             int(offset.get("now", 0)),
         )
 

@@ -61,7 +61,9 @@ __all__ = [
     "check_gate",
     "choose_rows",
     "count_metrics",
+    "fate",
     "identity_hash",
+    "live_index",
     "open_values",
     "passes",
 ]
@@ -128,7 +130,7 @@ def add_gate(
         columns[KEPT_COLUMN] &= F.coalesce(fresh, F.lit(True))
     if weight is not None:
         columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
-    metrics = [*count_metrics(KEPT_COLUMN, arrival, rows.seed), *rows.metrics()]
+    metrics = count_metrics(KEPT_COLUMN, arrival, rows.seed, rows.metrics())
     chosen = [
         column.alias(name, metadata=rows.choice.as_dict() if name == KEPT_COLUMN else {})
         for name, column in columns.items()
@@ -138,15 +140,15 @@ def add_gate(
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 
-def count_metrics(kept: str, arrival: str | None, seed: Column) -> list[Column]:
-    """What every gate observes: offered, kept, and when tuples arrived.
-
-    Each aggregate costs every row; these are the cheapest that say enough. `seed` is a
-    column that tells tuples apart.
-    """
+def count_metrics(
+    kept: str, arrival: str | None, seed: Column, others: Sequence[Column] = ()
+) -> list[Column]:
+    """What every gate observes: offered, kept, when tuples arrived, and `others`."""
+    # Each aggregate costs every row; these are the cheapest that say enough.
     metrics = [
         F.count(F.lit(1)).alias("offered"),
         F.sum(F.col(kept).cast("bigint")).alias("kept"),
+        *others,
     ]
     if arrival is not None:
         time = F.col(quoted(arrival))
@@ -164,17 +166,26 @@ def count_metrics(kept: str, arrival: str | None, seed: Column) -> list[Column]:
     return metrics
 
 
+def fate(
+    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str], live: Column
+) -> Column:
+    """Does the tuple pass by the hash and the cut-off of the live array?"""
+    zero = live_index(identity)
+    kept = passes(identity, F.get(live, zero), F.get(live, zero + F.lit(1)))
+    if arrival is None:
+        return kept
+    fresh = _micros(frame, gate, arrival) >= F.get(live, zero + F.lit(2))
+    return kept & F.coalesce(fresh, F.lit(True))
+
+
+def live_index(identity: Sequence[str]) -> Column:
+    """0, but it cannot be folded; see `add_gate`."""
+    return F.pmod(identity_hash(identity), F.lit(1)).cast("int")
+
+
 def identity_hash(identity: Sequence[str]) -> Column:
     """The hash of the columns that say which tuple it is."""
     return RandomRows(identity).seed
-
-
-def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
-    """Arrival in microseconds since 1970."""
-    time = F.col(quoted(arrival))
-    if isinstance(type_of(frame, gate, arrival), NumericType):
-        return time.cast("double") * F.lit(1e6)
-    return F.unix_micros(time.cast("timestamp"))
 
 
 def check_gate(
@@ -183,6 +194,14 @@ def check_gate(
     """UsageError for mistakes in the call; the columns that are the identity."""
     _check(frame, gate, arrival)
     return _identity(frame, identity)
+
+
+def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
+    """Arrival in microseconds since 1970."""
+    time = F.col(quoted(arrival))
+    if isinstance(type_of(frame, gate, arrival), NumericType):
+        return time.cast("double") * F.lit(1e6)
+    return F.unix_micros(time.cast("timestamp"))
 
 
 def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:

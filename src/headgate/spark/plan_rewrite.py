@@ -31,14 +31,13 @@ untouched plan, in which every gate is open, when one of them is missing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
-from headgate.spark.decision import EVERYTHING
 from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
@@ -85,7 +84,7 @@ class PlanRewrite:
     """One rewriting of one plan.
 
     arrays:   the new live arrays by gate.
-    choices:  which rows the gates drop.
+    choices:  which rows the gates drop that have no policy.
     policies: of the gates that have one.
     texts:    the live states of the policies that remember, by gate.
     """
@@ -99,12 +98,12 @@ class PlanRewrite:
     ) -> None:
         self.arrays: dict[str, LiveArray] = {}
         self.source_gates: dict[str, SourceGateArray] = {}
-        self.choices: dict[str, RowChoice] = {}
         self.policies: dict[str, GatePolicy] = {}
         self.texts: dict[str, LiveTexts] = {}
         self._policies = policies or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
+        self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
         self._companion = companion
@@ -129,26 +128,26 @@ class PlanRewrite:
         if node.nodeName() != "Project":
             return self._with_children(node, lambda child: self._own(child, gate))
         columns = _items(node.projectList())
-        made = {str(c.name()): c for c in columns if c.getClass().getSimpleName() == "Alias"}
+        made = [str(c.name()) for c in columns if c.getClass().getSimpleName() == "Alias"]
         if any(name == KEPT_COLUMN or name.startswith(FATE_COLUMN) for name in made):
             self._find_policy(made, gate)
-            if KEPT_COLUMN in made:
-                text = str(made[KEPT_COLUMN].metadata().json())
-                self.choices[gate] = RowChoice.from_json(text)
-            child = self.of(node.child())
-            if not self._has_companion:
-                self._has_companion = True
-                child = self._beside_companion(child)
+            self._find_choice(columns, gate)
+            child = self._beside_companion(self.of(node.child()))
         else:
             child = self._own(node.child(), gate)
         own = [self._column(c, gate) if c.name().startswith(COLUMN_PREFIX) else c for c in columns]
         return self._logical.Project(self._seq(own), child)
 
-    def _find_policy(self, names: Iterable[str], gate: str) -> None:
+    def _find_policy(self, names: list[str], gate: str) -> None:
         for name in names:
             number = name.removeprefix(FATE_COLUMN + "_")
             if number != name and number.isdigit() and int(number) in self._policies:
                 self.policies[gate] = self._policies[int(number)]
+
+    def _find_choice(self, columns: list[Any], gate: str) -> None:
+        for column in columns:
+            if column.name() == KEPT_COLUMN and gate not in self.choices:
+                self.choices[gate] = RowChoice.from_json(str(column.metadata().json()))
 
     def _column(self, column: Any, gate: str) -> Any:
         if column.name() != STATE_COLUMN:
@@ -166,7 +165,10 @@ class PlanRewrite:
         return column.withNewChildren(self._seq([named.child()]))
 
     def _beside_companion(self, stream: Any) -> Any:
-        """The stream in a union with the companion, under the ids that it had."""
+        """The stream in a union with the companion, under the ids that it had; once a query."""
+        if self._has_companion:
+            return stream
+        self._has_companion = True
         companion = self._nothing_like(stream)
         union = self._logical.Union(self._seq([companion, stream]), False, False)
         alias = self._jvm.org.apache.spark.sql.catalyst.expressions.Alias
@@ -226,11 +228,10 @@ class PlanRewrite:
         if gate not in self.arrays:
             # Spark takes two literals of equal content for the same and would keep the old
             # one; so the new one begins with numbers that no other array has.
-            choice = self.choices.get(gate, AT_RANDOM)
-            rest = (EVERYTHING, *(0,) * (int(before.value().numElements()) - 2))
-            if choice.window is not None:
-                rest = open_values(choice)[1:]
-            self.arrays[gate] = LiveArray(self._spark, (secrets.randbits(62), *rest))
+            opened = open_values(self.choices.get(gate, AT_RANDOM))
+            others = (0,) * (int(before.value().numElements()) - len(opened))
+            numbers = (secrets.randbits(62), *opened[1:], *others)
+            self.arrays[gate] = LiveArray(self._spark, numbers)
         return self.arrays[gate]
 
     def _with_children(self, node: Any, change: Callable[[Any], Any]) -> Any:

@@ -49,7 +49,13 @@ from headgate.reduction.filters.random import Random
 from headgate.reduction.filters.spark_sql import SparkSql
 from headgate.reduction.queues import as_queue
 from headgate.spark.decision import EVERYTHING
-from headgate.spark.gate import METRIC_PREFIX, count_metrics, identity_hash, passes
+from headgate.spark.gate import (
+    METRIC_PREFIX,
+    count_metrics,
+    fate,
+    identity_hash,
+    live_index,
+)
 from headgate.spark.live_array import LiveArray
 from headgate.spark.policy_columns import RowColumns, check_predicate, key_of, kinds_of, verdict
 from headgate.spark.policy_digests import digest_metrics
@@ -73,7 +79,8 @@ _FELL_COLUMN = "__headgate_fell"
 _ODD_COLUMN = "__headgate_odd"
 _VERDICT_PREFIX = "__headgate_verdict_"
 _SQL_PREFIX = "__headgate_sql_"
-_OPEN = (0, EVERYTHING, 0, 0, 0)  # salt, threshold, level, judged, now
+_OPEN = (0, EVERYTHING, 0, 0, 0, 0)  # salt, threshold, cut-off, level, judged, now
+_LEVEL, _JUDGED, _NOW = 3, 4, 5
 _CHAIN = 32  # places in a level; a policy allows 20
 
 
@@ -139,11 +146,10 @@ class _PolicyGate:
         self.arrival, self.identity, self.policy = arrival, identity, policy
         self.fate = f"{FATE_COLUMN}_{number}"
         self.live = LiveArray(spark, _OPEN).column()
-        # An index that is 0 but cannot be folded, see `gate.add_gate`.
-        self.zero = F.pmod(identity_hash(identity), F.lit(1)).cast("int")
+        self.zero = live_index(identity)
         types = {field.name: field.dataType for field in frame.schema.fields}
         one = identity[0] if len(identity) == 1 else _HASH_COLUMN
-        now = self.number(4).cast("double") / F.lit(1e6)
+        now = self.number(_NOW).cast("double") / F.lit(1e6)
         self.row = RowColumns({_HASH_COLUMN: LongType(), **types}, self.number(0), now, one)
         self._check()
 
@@ -179,15 +185,17 @@ class _PolicyGate:
         if self.row.identity == _HASH_COLUMN:  # of several columns RANDOM takes their hash
             frame = frame.withColumn(_HASH_COLUMN, identity_hash(self.identity))
         bottom = {
-            self.fate: passes(self.identity, self.number(0), self.number(1)),
-            LEVEL_COLUMN: self.number(2),
+            self.fate: fate(frame, self.gate, self.arrival, self.identity, self.live),
+            LEVEL_COLUMN: self.number(_LEVEL),
         }
         codes = [_code(level, place) for level, place, _ in verdicts]
         for code, (level, _, selected), filter_ in zip(
             codes, verdicts, self._filters(), strict=True
         ):
             keeps = selected if filter_.sense is Sense.KEEP else ~selected
-            bottom[_VERDICT_PREFIX + str(code)] = F.when(self.number(3) >= F.lit(level), keeps)
+            bottom[_VERDICT_PREFIX + str(code)] = F.when(
+                self.number(_JUDGED) >= F.lit(level), keeps
+            )
         fell, odd = F.lit(0), F.lit(0)
         for code in reversed(codes):
             fell = F.when(~F.col(_VERDICT_PREFIX + str(code)), F.lit(code)).otherwise(fell)
@@ -219,7 +227,7 @@ class _PolicyGate:
             )
         own = [field.name for field in self.frame.schema.fields]
         helpers: dict[str, Column] = {
-            self.fate: passes(self.identity, self.number(0), self.number(1)),
+            self.fate: fate(self.frame, self.gate, self.arrival, self.identity, self.live),
             _HASH_COLUMN: identity_hash(self.identity),
         }
         policy = self._for_memory(helpers)
@@ -228,7 +236,7 @@ class _PolicyGate:
             keys = [key_of(self.row, name) for name in sorted(split)[:1]]
             moved = moved.repartition(partitions, *keys) if keys else moved.repartition(1)
         zero = F.pmod(F.col(_HASH_COLUMN), F.lit(1)).cast("int")
-        places = {SALT_COLUMN: 0, LEVEL_COLUMN: 2, JUDGED_COLUMN: 3, NOW_COLUMN: 4}
+        places = {SALT_COLUMN: 0, LEVEL_COLUMN: _LEVEL, JUDGED_COLUMN: _JUDGED, NOW_COLUMN: _NOW}
         orders = {name: F.get(self.live, zero + F.lit(at)) for name, at in places.items()}
         if remembers:
             orders[STATE_COLUMN] = F.lit(None).cast("string")  # `plan_rewrite` fills it in

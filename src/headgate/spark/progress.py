@@ -18,8 +18,17 @@ from headgate.spark.source_offset import SourceOffset, is_source_offset
 __all__ = ["ARRIVAL_QUANTILES", "BatchReport", "GateReport", "parse_progress"]
 
 _METRIC_PREFIX = "headgate:"
-_COUNTS = {"offered", "kept", "arrival_mean", "first_arrival", "last_arrival", "sampled"}
-_COUNTS |= {"arrival_quantiles", "lost", "event_time_max"}
+_COUNTS = {
+    "offered",
+    "kept",
+    "arrival_mean",
+    "first_arrival",
+    "last_arrival",
+    "sampled",
+    "arrival_quantiles",
+    "lost",
+    "event_time_max",
+}
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 """As the gate observes them; 0.05 of the arrivals are older than 95 % of the latencies."""

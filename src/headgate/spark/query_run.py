@@ -158,37 +158,19 @@ class QueryRun:
     def apply(self, decision: GateDecision, batch: int | None) -> None:
         """Set the live arrays for `batch` (None: not known)."""
         for gate, array in self._arrays.items():
-            array.set(self._values(gate, decision))
+            numbers = self._values(gate, decision)
+            policy = self.policies.get(gate)
+            if policy is None:
+                array.set(numbers)
+                continue
+            level = min(decision.level(gate), len(policy.gate.policy.levels))
+            policy.place_states()
+            now_micros = decision.now_micros
+            if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
+                now_micros = round(time.time() * 1e6)
+            array.set((*numbers, *policy.numbers(level, now_micros)))
         self.decision = decision
         self._applied_for = batch
-
-    def is_further_asker(self, batch: int, asker: str) -> bool:
-        """True for another source of the query in the same trigger: it gets the same answer,
-        also if a limit was changed in between.
-        """
-        further = batch == self._askers_of and asker not in self._askers
-        self._askers = {asker, *self._askers} if further else {asker}
-        self._askers_of = batch
-        return further
-
-    def next_decision(
-        self, start: GateDecision, batch: int, older_than: Mapping[str, int]
-    ) -> GateDecision:
-        """The answer as a decision; `start` itself if that says the same.
-
-        With several sources, the one that asks may have slept for some batches; so the version
-        counts on from the newest decision.
-        """
-        keep, windows = self.answer, None
-        if self.windows is not None:
-            windows = self.windows.next(start, keep, batch)
-            keep = {gate: share for gate, share in keep.items() if gate not in self.windows}
-        newest = start if start.version >= self.decision.version else self.decision
-        for before in (start, newest):  # `start` itself if that says the same
-            changed = before.changed_to(keep, "", older_than, windows, self.levels, self.now_micros)
-            if changed is before:
-                break
-        return changed
 
     def choose_levels(self, keep: Mapping[str, float], now_seconds: float) -> None:
         """What the gates are to do: the shares, and the levels of those with a policy."""
@@ -220,16 +202,42 @@ class QueryRun:
                 problems.append(f"gate {gate}: {problem}")
         return problems
 
+    def is_further_asker(self, batch: int, asker: str) -> bool:
+        """True for another source of the query in the same trigger: it gets the same answer,
+        also if a limit was changed in between.
+        """
+        further = batch == self._askers_of and asker not in self._askers
+        self._askers = {asker, *self._askers} if further else {asker}
+        self._askers_of = batch
+        return further
+
+    def next_decision(
+        self, start: GateDecision, batch: int, older_than: Mapping[str, int]
+    ) -> GateDecision:
+        """The answer as a decision; `start` itself if that says the same.
+
+        With several sources, the one that asks may have slept for some batches; so the version
+        counts on from the newest decision.
+        """
+        keep, windows = self.answer, None
+        if self.windows is not None:
+            windows = self.windows.next(start, keep, batch)
+            keep = {gate: share for gate, share in keep.items() if gate not in self.windows}
+        levels, now_micros = self.levels, self.now_micros
+        same = start.changed_to(keep, "", older_than, windows, levels, now_micros)
+        if same is start or start.version >= self.decision.version:
+            return same
+        return self.decision.changed_to(keep, "", older_than, windows, levels, now_micros)
+
     def open(self) -> None:
         """Keep everything until the next decision.
 
         Whole windows go on as the offset log says: opened, they would be cut in two.
         """
         for gate, array in self._arrays.items():
-            if self.choices.get(gate, AT_RANDOM).window is not None:
-                array.set(self._values(gate, self.logged))
-            else:
-                array.set((0, EVERYTHING, 0, 0, 0) if gate in self.policies else (0, EVERYTHING, 0))
+            whole = self.choices.get(gate, AT_RANDOM).window is not None
+            opened = (0, EVERYTHING, 0, *((0, 0, 0) if gate in self.policies else ()))
+            array.set(self._values(gate, self.logged) if whole else opened)
         self._applied_for = None
 
     def expire(self, batch: int) -> None:
@@ -250,15 +258,7 @@ class QueryRun:
             return decision.windows.get(gate, WindowMemory(choice.window)).array()
         fixed = bool(choice.key) or gate in self._same_tuples
         salt = 0 if fixed else decision.salt
-        policy = self.policies.get(gate)
-        if policy is None:
-            return (salt, decision.threshold(gate), decision.cut_off(gate))
-        level = min(decision.level(gate), len(policy.gate.policy.levels))
-        policy.place_states()
-        now_micros = decision.now_micros
-        if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
-            now_micros = round(time.time() * 1e6)
-        return (salt, decision.threshold(gate), *policy.numbers(level, now_micros))
+        return (salt, decision.threshold(gate), decision.cut_off(gate))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         self.why[batch] = why

@@ -170,7 +170,7 @@ class Headgate:
                      fall. With a slide, the result has a column `window` to group by.
         weight:      name of a column to add: 1 / keep fraction, for `count`, `sum` and `avg`.
         policy:      a reduction policy, or the file with one: what goes first. What is still
-                     too much goes at random.
+                     too much goes at random, by `identity`.
         ladder:      how the level is chosen: "budget" or "turnaround" (the paper's).
         """
         if same_tuples:
@@ -180,7 +180,8 @@ class Headgate:
             return add_gate(self._spark, frame, name, arrival, rows, weight)
         if by_key is not None or by_window is not None or weight is not None:
             raise UsageError(
-                f"gate {name!r}: a policy goes with identity, not with by_key, by_window or weight"
+                f"gate {name!r}: with a policy, by_key, by_window and weight are not possible; "
+                "put a second gate behind it"
             )
         wanted = read_policy(policy, ladder)
         names = check_gate(frame, name, arrival, identity)
@@ -268,13 +269,13 @@ class Headgate:
         windows = self._watch(name, rewrite.choices, state)
         timed -= {gate for gate, choice in rewrite.choices.items() if choice.window is not None}
         finite = facts.trigger is TriggerKind.FINITE
-        timed -= set(rewrite.policies)
         policies = {
             gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
             for gate, made in rewrite.policies.items()
         }
         same = frozenset(self._same_tuples)
-        run = QueryRun(key, name, gates, finite, same, timed, rewrite.choices, windows, policies)
+        choices = rewrite.choices
+        run = QueryRun(key, name, gates, finite, same, timed, choices, windows, policies)
         self._restore(run, facts, state)
         if state.decision is not None:
             run.logged = state.decision
@@ -290,17 +291,6 @@ class Headgate:
         self._targets[name] = settings.latency_target_seconds
         self._begin(run, query, facts, state)
         return query
-
-    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
-        if facts.checkpoint is None or state.is_new:
-            return
-        try:
-            directory = ledger_directory(facts.checkpoint)
-            if directory is not None:
-                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
-        except Exception as error:
-            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
-            self.alarms_raised.raise_alarm("ledger", run.name, text)
 
     def _restore(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
         """Give the policies what they remembered before the batch that comes next."""
@@ -325,6 +315,17 @@ class Headgate:
     def _record(self, *batch: Any) -> None:
         self._events.put(partial(self._book.enter, *batch))
         self._events.put(partial(self._digests.enter, *batch))
+
+    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
+        if facts.checkpoint is None or state.is_new:
+            return
+        try:
+            directory = ledger_directory(facts.checkpoint)
+            if directory is not None:
+                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
+        except Exception as error:
+            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
+            self.alarms_raised.raise_alarm("ledger", run.name, text)
 
     def _begin(
         self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
