@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
+from headgate.spark.plan_rewrite import gates_in, gates_in_series
 from headgate.spark.session import Headgate
 from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
 
@@ -167,3 +169,13 @@ def test_mistakes_are_said_before_anything_starts(
     with pytest.raises(UsageError, match="no gate"):
         hg.limit("nobody", "a", 0.5)
     assert not spark.streams.active
+
+
+def test_gates_behind_each_other_are_known_as_such(hg: Headgate, replay: Replay) -> None:
+    first = hg.gate(replay(rate=10), "first", identity=["id"])
+    second = hg.gate(first.where("value > 0.5"), "second", identity=["id"])
+    other = hg.gate(replay(rate=10), "other", identity=["id"])
+    joined: Any = second.join(other, "id")
+    plan = joined._jdf.queryExecution().analyzed()
+    assert gates_in_series(plan) == {"second": ("first",)}
+    assert set(gates_in(plan)) == {"first", "second", "other"}

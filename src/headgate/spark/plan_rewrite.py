@@ -45,7 +45,7 @@ from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
 from headgate.spark.query_run import SourceGateArray
 from headgate.spark.row_choice import AT_RANDOM, RowChoice
 
-__all__ = ["PlanRewrite", "gates_in", "inline_gates_in"]
+__all__ = ["PlanRewrite", "gates_in", "gates_in_series", "inline_gates_in"]
 
 _ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
 
@@ -66,6 +66,22 @@ def inline_gates_in(jplan: Any) -> list[str]:
     """As `gates_in`, without the gates inside sources."""
     nodes = _gate_nodes(jplan)
     return list(dict.fromkeys(name for name, node in nodes if not _is_source_gate(node)))
+
+
+def gates_in_series(jplan: Any) -> dict[str, tuple[str, ...]]:
+    """For each gate that has others in front of it in the plan, those others."""
+    behind: dict[str, list[str]] = {}
+    stack: list[tuple[Any, tuple[str, ...]]] = [(jplan, ())]
+    while stack:
+        node, later = stack.pop()
+        name = _gate_of(node)
+        if name is not None:
+            for gate in later:
+                if gate != name and name not in behind.setdefault(gate, []):
+                    behind[gate].append(name)
+            later = (*later, name)
+        stack.extend((child, later) for child in _items(node.children()))
+    return {gate: tuple(others) for gate, others in behind.items() if others}
 
 
 def _gate_nodes(jplan: Any) -> list[tuple[str, Any]]:

@@ -46,7 +46,7 @@ from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
-from headgate.spark.plan_rewrite import PlanRewrite, gates_in, inline_gates_in
+from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
@@ -237,6 +237,7 @@ class Headgate:
             extra,
             keep_at_least,
             None if drop_older is None else _seconds(drop_older, "drop_older"),
+            gates_in_series(plan),
         )
         timed = frozenset(gate for gate, is_timed in gates.items() if is_timed)
         if drop_older is not None and not timed:
