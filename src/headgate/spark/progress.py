@@ -61,6 +61,7 @@ class BatchReport:
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
+    idle: bool = False  # Spark says every 10 s that nothing came, under the next batch's number
 
     def decision_of(self, gate: str) -> GateDecision | None:
         """What the gate did. A gate inside a source has it from that source's own offset."""
@@ -137,6 +138,7 @@ def parse_progress(text: str) -> BatchReport:
         data = json.loads(text)
         metrics: Mapping[str, Any] = data.get("observedMetrics") or {}
         sources = data.get("sources", ())
+        idle = "addBatch" not in data["durationMs"] and not metrics
         duration_ms = data["durationMs"].get("triggerExecution", data.get("batchDuration", 0))
         return BatchReport(
             str(data["id"]),
@@ -151,6 +153,7 @@ def parse_progress(text: str) -> BatchReport:
                 if name.startswith(_METRIC_PREFIX)
             },
             _source_decisions(sources),
+            idle,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
