@@ -272,3 +272,33 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
     found = written(spark, tmp_path / "out")
     assert len(found) == len(set(found))
     assert set(found) == kept_by_the_rule(checkpoint, "killed", {row["batch"] for row in rows})
+
+
+def test_a_query_outlives_its_broker(hg: Headgate, broker: Broker) -> None:
+    """The last test of this file: it ends and restarts the broker of all."""
+    broker.create("outage")
+    broker.produce("outage", range(300))
+    stream = hg.read("kafka", "orders", options(broker, "outage", readTimeout="30s"))
+    query = hg.start(stream.writeStream.format("noop"), name="outage", latency=600)
+    wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "outage")) == 300)
+    broker.stop()
+    try:
+        wait_for(
+            lambda: [a for a in hg.alarms() if a.kind == "source" and "no broker" in a.text],
+            what="an alarm",
+        )
+        assert query.isActive
+    finally:
+        broker.start()
+    broker.produce("outage", range(300, 1000))
+    wait_for(
+        lambda: (
+            query.exception() is not None
+            or sum(row["offered"] for row in rows_of(hg, "outage")) >= 1000
+        )
+    )
+    assert query.exception() is None
+    query.stop()
+    rows = rows_of(hg, "outage")
+    assert sum(row["offered"] for row in rows) == 1000
+    assert all(row["kept"] == row["offered"] and row["lost"] == 0 for row in rows)

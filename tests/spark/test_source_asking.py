@@ -157,3 +157,20 @@ def test_progress_gives_each_source_gate_its_own_decision() -> None:
     assert report.decision_of("idle") == new
     assert (report.gates["one"].dropped, report.gates["one"].lost) == (4, 2)
     assert (report.gates["idle"].offered, report.gates["idle"].dropped) == (0, 0)
+
+
+def test_a_report_that_nothing_came_is_not_taken_for_the_next_batch(query: Query) -> None:
+    """Spark gives it the number of the batch that is still to come."""
+    query.ask()
+    query.finish(10, 0.1)
+    decision = query.ask()
+    assert query.progress is not None
+    idle = json.loads(query.progress) | {"batchId": 1, "observedMetrics": {}}
+    query.agent.observe(json.dumps(idle))
+    query.progress = json.dumps(idle)
+    query.history.append(query.progress)
+    assert query.ask() == decision
+    assert [report.batch for report in query.recorded] == [0]
+    query.finish(20, 0.1)
+    query.ask()
+    assert [(r.batch, r.offered) for r in query.recorded] == [(0, 10), (1, 20)]

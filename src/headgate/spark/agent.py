@@ -399,6 +399,8 @@ class Agent:
         except ValueError as error:
             self.alarms.raise_alarm("progress", name or "", str(error))
             return
+        if report.idle:  # the batch of that number is still to come
+            return
         for run in self.runs:
             if run.run_id == report.run_id:
                 with run.lock:
@@ -412,11 +414,11 @@ class Agent:
             return
         newest = run.handle.last_progress()
         reports = [] if newest is None else [parse_progress(newest)]
-        if reports and (last is None or reports[0].batch > last.batch + 1):
+        if reports and (reports[0].idle or last is None or reports[0].batch > last.batch + 1):
             # The listener lags by more than a batch: take all, so that none is left out.
             reports = [parse_progress(text) for text in run.handle.recent_progress()]
         for report in reports:
-            if report.run_id == run.run_id:
+            if report.run_id == run.run_id and not report.idle:
                 self._observe(run, report)
 
     def _observe(self, run: QueryRun, report: BatchReport) -> None:

@@ -107,6 +107,7 @@ class BatchReport:
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
     watermark_micros: int | None = None
     input_rows: int = 0
+    idle: bool = False  # Spark says every 10 s that nothing came, under the next batch's number
 
     def after_hold(self, seconds: float) -> BatchReport:
         """The same batch, begun when its turn came: Spark counts the wait as execution."""
@@ -213,6 +214,7 @@ def parse_progress(text: str) -> BatchReport:
         data = json.loads(text)
         metrics: Mapping[str, Any] = data.get("observedMetrics") or {}
         sources = data.get("sources", ())
+        idle = "addBatch" not in data["durationMs"] and not metrics
         duration_ms = data["durationMs"].get("triggerExecution", data.get("batchDuration", 0))
         return BatchReport(
             str(data["id"]),
@@ -230,6 +232,7 @@ def parse_progress(text: str) -> BatchReport:
             source_decisions=_source_decisions(sources),
             watermark_micros=_watermark(data.get("eventTime")),
             input_rows=int(data.get("numInputRows") or 0),
+            idle=idle,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
