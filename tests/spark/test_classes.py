@@ -34,12 +34,15 @@ def slow(frame: DataFrame, milliseconds: int) -> DataFrame:
 def test_turns_by_class_on_one_shared_source(
     classed: Headgate, replay: Callable[..., DataFrame], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Gold needs a tenth of the two slots; bronze twice as much as there is."""
+    """Gold needs a tenth of the two slots; bronze more than there is.
+
+    Gold has time enough for the cold start of a busy machine, which may take half a minute.
+    """
     stream = classed.gate(replay(rate=100), "rows", arrival="timestamp", identity=["id"])
     light, heavy = slow(stream, 1), slow(stream, 15)
     for name, frame, latency in (
-        ("gold", light, 8.0),
-        ("silver", light, 8.0),
+        ("gold", light, 60.0),
+        ("silver", light, 60.0),
         ("bronze", heavy, 5.0),
     ):
         writer = frame.writeStream.format("noop")
