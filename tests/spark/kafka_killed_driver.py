@@ -27,7 +27,7 @@ def main(servers: str, directory: Path) -> None:
     hg = headgate.attach(spark, timeout="20s")
     options = {
         "kafka.bootstrap.servers": servers,
-        "subscribe": "killed",
+        "subscribe": "kafka_killed",
         "startingOffsets": "earliest",
     }
     stream = hg.read("kafka", "orders", options)
@@ -35,10 +35,10 @@ def main(servers: str, directory: Path) -> None:
     writer = stream.withColumn("value", slow("value")).writeStream.format("parquet")
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
-    query = hg.start(writer, name="killed")
+    query = hg.start(writer, name="kafka_killed")
     while not query.recentProgress:
         time.sleep(0.2)
-    hg.limit("killed", "orders", 0.3)
+    hg.limit("kafka_killed", "orders", 0.3)
     query.awaitTermination()
 
 

@@ -228,8 +228,8 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
     hg: Headgate, spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    broker.create("killed")
-    broker.produce("killed", range(300))
+    broker.create("kafka_killed")
+    broker.produce("kafka_killed", range(300))
     command = [sys.executable, "-m", "tests.spark.kafka_killed_driver"]
     with (tmp_path / "driver.log").open("wb") as log:
         driver = subprocess.Popen(
@@ -241,7 +241,7 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
         )
     try:
         wait_for(lambda: _ended(driver) or _commits(checkpoint), 150, "the first batch")
-        with producing(broker, "killed", 2000):
+        with producing(broker, "kafka_killed", 2000):
             shedding = lambda: _ended(driver) or _in_the_middle_of_shedding(checkpoint)  # noqa: E731
             wait_for(shedding, 150, "a batch that sheds")
             time.sleep(0.2)
@@ -253,16 +253,16 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
         driver.wait()
     before = logged_sources(checkpoint)
     replayed = max(before)
-    stream = hg.read("kafka", "orders", options(broker, "killed"))
+    stream = hg.read("kafka", "orders", options(broker, "kafka_killed"))
     writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
     query = hg.start(
-        writer.option("checkpointLocation", str(checkpoint)), name="killed", latency=600
+        writer.option("checkpointLocation", str(checkpoint)), name="kafka_killed", latency=600
     )
-    wait_for(lambda: any(row["batch"] > replayed for row in rows_of(hg, "killed")))
+    wait_for(lambda: any(row["batch"] > replayed for row in rows_of(hg, "kafka_killed")))
     query.stop()
     after = logged_sources(checkpoint)
     assert {batch: after[batch] for batch in before} == before
-    rows = rows_of(hg, "killed")
+    rows = rows_of(hg, "kafka_killed")
     counted = [row for row in rows if row["status"] == "counted"]
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in counted)
     [again] = [row for row in rows if row["batch"] == replayed]
@@ -271,7 +271,8 @@ def test_a_killed_driver_keeps_the_same_tuples_again(
         assert again["dropped"] > 0
     found = written(spark, tmp_path / "out")
     assert len(found) == len(set(found))
-    assert set(found) == kept_by_the_rule(checkpoint, "killed", {row["batch"] for row in rows})
+    batches = {row["batch"] for row in rows}
+    assert set(found) == kept_by_the_rule(checkpoint, "kafka_killed", batches)
 
 
 def test_a_query_outlives_its_broker(hg: Headgate, broker: Broker) -> None:

@@ -65,7 +65,7 @@ def test_a_killed_driver_drops_the_same_tuples_again(
     rows = rows_of(hg, "killed")
     counted = [row for row in rows if row["status"] == "counted"]
     batches = [row["batch"] for row in rows]
-    assert len(batches) == len(set(batches))
+    assert len(batches) == len(set(batches)), rows
     assert set(batches) >= set(range(replayed + 1))
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in counted)
     if committed != replayed:
