@@ -234,9 +234,9 @@ def test_a_missing_topic_and_a_missing_broker_are_said(broker: Broker) -> None:
 
 def test_a_source_outlives_its_broker(broker: Broker) -> None:
     """The last test of this file: it ends and restarts the broker of all."""
-    broker.create("outage")
-    broker.produce("outage", range(300))
-    gate = source(broker, "outage")
+    broker.create("input_outage")
+    broker.produce("input_outage", range(300))
+    gate = source(broker, "input_outage")
     start = gate.initialOffset()
     end = gate.latestOffset(start, None)  # type: ignore[arg-type]
     assert rows_between(gate, start, end)[1] == {"offered": 300, "lost": 0}
@@ -245,7 +245,7 @@ def test_a_source_outlives_its_broker(broker: Broker) -> None:
         assert gate.latestOffset(end, None) == end, "nothing new, and no error"  # type: ignore[arg-type]
     finally:
         broker.start()
-    broker.produce("outage", range(300, 1000))
+    broker.produce("input_outage", range(300, 1000))
     deadline = time.monotonic() + 60
     offered = 0
     while offered < 700 and time.monotonic() < deadline:

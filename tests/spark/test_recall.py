@@ -44,7 +44,7 @@ def test_what_was_not_counted_or_had_other_gates_is_left_out() -> None:
 def test_a_query_that_starts_again_sheds_its_first_batch(
     hg: Headgate, spark: SparkSession, replay: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """A ledger that says 50 tuples a second can be done, and a minute of 1,000 a second."""
+    """A ledger that says 5 tuples a second can be done, and 1,000 a second that arrive."""
     crowd = {"rate": 1000, "epoch": time.time() - 1.0}
 
     def start(hg: Headgate) -> Any:
@@ -59,7 +59,7 @@ def test_a_query_that_starts_again_sheds_its_first_batch(
     last = max(row["batch"] for row in rows_of(hg, "again"))
     told = {"query_id": str(query.id), "run_id": "before", "query": "again"}
     past = [
-        line(batch, **{**told, "time_seconds": time.time() - 30.0, "kept": 100, "dropped": 0})
+        line(batch, **{**told, "time_seconds": time.time() - 30.0}, offered=10, kept=10, dropped=0)
         for batch in range(last + 1)
     ]
     ledger.write_text("".join(json.dumps(row) + "\n" for row in past))

@@ -44,7 +44,8 @@ class Fake:
         now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 1.0))
         self.agent.observe(
             f'{{"id": "{self.name}", "runId": "{self.name}", "batchId": {self.batch}, '
-            f'"timestamp": "{now}", "durationMs": {{"triggerExecution": 1000}}, "sources": []}}'
+            f'"timestamp": "{now}", "sources": [], '
+            f'"durationMs": {{"triggerExecution": 1000, "addBatch": 900}}}}'
         )
         self.batch += 1
 
