@@ -210,7 +210,8 @@ class QueryState:
     def _learn_load(
         self, event: BatchCompleted, offered: int, kept: int, busy_seconds: float
     ) -> None:
-        if offered > 0 and busy_seconds > 0.0:
+        in_class = self.settings.query_class is not None  # only classes ask for these costs
+        if in_class and offered > 0 and busy_seconds > 0.0:
             fixed = busy_seconds * min(1.0, event.fixed_seconds / event.busy_seconds)
             known = self._costs.costs is not None
             self._fixed_seconds += ((1 - _RATE_MEMORY) if known else 1.0) * (
