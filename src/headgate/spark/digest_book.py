@@ -14,6 +14,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ class DigestBook:
                 file.append(held)
                 held.clear()
             except (OSError, ValueError) as error:
-                file.close()
+                with suppress(OSError):  # closing tries to write once more
+                    file.close()
                 text = f"cannot write {file.directory}: {error}; {len(held)} lines wait in memory"
                 self._alarms.raise_alarm("digests", run.name, text)
 
