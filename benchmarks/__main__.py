@@ -14,7 +14,15 @@ from benchmarks.measure import write_results, write_section
 
 HERE = Path(__file__).parent
 SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
-SPARK_SECTIONS = ("overhead", "closed_loop", "source_gate", "policy_gate", "classes", "kills")
+SPARK_SECTIONS = (
+    "overhead",
+    "closed_loop",
+    "source_gate",
+    "policy_gate",
+    "classes",
+    "kills",
+    "paper_experiment",
+)
 
 
 def main(names: list[str]) -> int:

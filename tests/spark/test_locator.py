@@ -39,6 +39,31 @@ def test_the_locator_finds_devices_behind_a_gate(spark: SparkSession, hg: Headga
     assert all((row.client, row.ap) in at for row in located)
 
 
+def test_the_locator_behind_the_paper_s_policy(spark: SparkSession, hg: Headgate) -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    log = campus_log(40.0, CampusSettings(access_points=40, buildings=8), seed=2)
+    campus = AccessPoints(log, LocatorSettings(ask_median=0.0))
+    syslog = example["replayed"](spark, log, rate=1000)
+    query = example["start_locator"](
+        hg, syslog, campus, latency="60s", name="policy_locator", policy=example["POLICY"]
+    )
+    hg.limit("policy_locator", "syslog", 0.3)  # as if time were short
+
+    def all_offered() -> bool:
+        assert query.exception() is None
+        return sum(row["offered"] for row in rows_of(hg, "policy_locator")) == len(log)
+
+    wait_for(all_offered, what="the whole log")
+    query.stop()
+    rows = [row for row in rows_of(hg, "policy_locator") if row["level"]]
+    dropped = sum(row["dropped"] for row in rows)
+    assert dropped > 0
+    assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
+    went = hg.digests().where("query = 'policy_locator'").collect()
+    assert sum(row.dropped for row in went) >= dropped
+    assert len({row.client for row in spark.table("policy_locator").collect()}) > 20
+
+
 @dataclass
 class FakeState:
     """What `applyInPandasWithState` hands over for one access point."""

@@ -90,3 +90,31 @@ def test_percentiles_of_several_gates_count_each_by_what_it_kept() -> None:
     percentiles = report.latency_percentiles_seconds(75.0)
     assert percentiles[90.0] == pytest.approx(9.0 + 0.6)
     assert percentiles[50.0] == pytest.approx(2.0 / 3.0)
+
+
+def test_results_are_as_old_as_the_oldest_tuple_behind_them() -> None:
+    metrics = {
+        "headgate results:late": {
+            "rows": 30,
+            "arrival_mean": START - 8.0,
+            "arrival_quantiles": [START - 20.0, START - 19.0, START - 18.0, START - 8.0],
+        },
+        "headgate results:early": {
+            "rows": 10,
+            "arrival_mean": START,
+            "arrival_quantiles": [START - 1.0, START - 1.0, START - 1.0, START],
+        },
+        "headgate results:none": {"rows": 0, "arrival_mean": None, "arrival_quantiles": None},
+    }
+    text = json.loads(progress(offered=0, kept=0))
+    report = parse_progress(json.dumps({**text, "observedMetrics": metrics}))
+    assert report.result_rows == 40
+    assert report.result_latency_mean_seconds() == pytest.approx((30 * 10.0 + 10 * 2.0) / 40)
+    assert report.result_latency_p95_seconds() == pytest.approx(20.0)
+
+
+def test_a_query_whose_results_are_not_measured_has_no_result_latency() -> None:
+    report = parse_progress(progress(offered=1, kept=1, arrival_mean=START))
+    assert report.result_rows is None
+    assert report.result_latency_mean_seconds() is None
+    assert report.result_latency_p95_seconds() is None

@@ -78,7 +78,7 @@ def reproduce(
 
 def _show_list(experiments: Sequence[Experiment], as_json: bool) -> None:
     if as_json:
-        fields = ("name", "title", "source", "simulated")
+        fields = ("name", "title", "source", "simulated", "on_spark")
         print_json([{field: getattr(e, field) for field in fields} for e in experiments])
     else:
         output().print(list_table(experiments))

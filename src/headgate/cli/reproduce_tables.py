@@ -42,6 +42,8 @@ def findings_table(report: Report) -> Group:
 
 
 def _how(experiment: Experiment) -> str:
+    if experiment.on_spark:
+        return "on Spark"
     return "simulated" if experiment.simulated else "computed"
 
 

@@ -69,3 +69,4 @@ class Experiment:
     source: str
     run: Callable[[Request, Progress], Outcome]
     simulated: bool = False
+    on_spark: bool = False

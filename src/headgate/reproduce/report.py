@@ -78,6 +78,7 @@ def _content(
         "title": experiment.title,
         "source": experiment.source,
         "simulated": experiment.simulated,
+        "on_spark": experiment.on_spark,
         "command": command,
         "seed": request.seed,
         "quick": request.quick,

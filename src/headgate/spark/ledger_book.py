@@ -134,7 +134,10 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             report.held_seconds,
             seen.lost,
             seen.event_time_max_micros,
-            *_policy_fields(run, report, gate, seen),
+            result_rows=report.result_rows,
+            result_latency_mean_seconds=report.result_latency_mean_seconds(),
+            result_latency_p95_seconds=report.result_latency_p95_seconds(),
+            **_policy_fields(run, report, gate, seen),
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)
     ]
@@ -142,20 +145,25 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
 
 def _policy_fields(
     run: QueryRun, report: BatchReport, gate: str, seen: GateReport
-) -> tuple[Any, ...]:
-    """Level, dropped by level, odd and digest; nothing for a gate without a policy."""
+) -> dict[str, Any]:
+    """What the ledger says of a policy; nothing for a gate without one."""
     policy = run.policies.get(gate)
     if policy is None:
-        return ()
+        return {}
     level = 0 if report.decision is None else report.decision.level(gate)
     try:
         outcome = outcome_of(policy.gate, seen)
     except ValueError:
-        return (level,)
+        return {"level": level}
     text = json.dumps(outcome.digest.results()) if seen.dropped else None
     if text is not None and len(text) > _LONGEST_DIGEST:
         text = None  # it stands whole in the digests
-    return level, outcome.dropped_by_level(seen.offered, level), outcome.odd, text
+    return {
+        "level": level,
+        "dropped_by_level": outcome.dropped_by_level(seen.offered, level),
+        "odd": outcome.odd,
+        "digest": text,
+    }
 
 
 def _lost(run: QueryRun, run_id: str, batch: int, gate: str) -> LedgerLine:

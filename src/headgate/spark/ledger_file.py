@@ -31,6 +31,7 @@ class LedgerLine:
     keep_fraction is the share that goes by hash; with a policy, of what its level leaves.
     level, dropped_by_level (of level 1, 2 ...), odd (how often a filter could not judge)
     and digest (JSON, by group) are there for gates with a policy.
+    result_* are of the whole query and there where its results are measured.
     """
 
     time_seconds: float
@@ -59,6 +60,9 @@ class LedgerLine:
     dropped_by_level: list[int] | None = None
     odd: int | None = None
     digest: str | None = None
+    result_rows: int | None = None
+    result_latency_mean_seconds: float | None = None
+    result_latency_p95_seconds: float | None = None
 
 
 class Line(Protocol):

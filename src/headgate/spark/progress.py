@@ -15,9 +15,20 @@ from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.decision import GateDecision, is_decision
 from headgate.spark.source_offset import SourceOffset, is_source_offset
 
-__all__ = ["ARRIVAL_QUANTILES", "BatchReport", "GateReport", "parse_progress"]
+__all__ = [
+    "ARRIVAL_QUANTILES",
+    "RESULT_PREFIX",
+    "RESULT_QUANTILES",
+    "BatchReport",
+    "GateReport",
+    "ResultReport",
+    "parse_progress",
+]
 
 _METRIC_PREFIX = "headgate:"
+RESULT_PREFIX = "headgate results:"
+RESULT_QUANTILES = (0.0, 0.01, 0.05, 0.5)
+"""Of the arrivals behind results; latency percentiles 100, 99, 95 and 50."""
 _COUNTS = {
     "offered",
     "kept",
@@ -89,6 +100,15 @@ class GateReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultReport:
+    """Rows that left the query at one measured place, and when what they tell of arrived."""
+
+    rows: int
+    arrival_mean: float | None = None
+    arrival_quantiles: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BatchReport:
     """One finished batch. Times are the driver's wall clock, in seconds since 1970.
 
@@ -102,6 +122,7 @@ class BatchReport:
     duration_seconds: float
     decision: GateDecision | None
     gates: Mapping[str, GateReport] = field(default_factory=dict)
+    results: Mapping[str, ResultReport] = field(default_factory=dict)
     held_seconds: float = 0.0
     add_batch_seconds: float | None = None
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
@@ -159,6 +180,27 @@ class BatchReport:
             p: self.end_seconds - float(np.interp(1.0 - p / 100.0, shares, times))
             for p in (*_PERCENTILES, *further)
         }
+
+    @property
+    def result_rows(self) -> int | None:
+        """How many rows left at measured places; None if there is no such place."""
+        return sum(seen.rows for seen in self.results.values()) if self.results else None
+
+    def result_latency_mean_seconds(self) -> float | None:
+        """End of the batch minus the oldest arrival behind a result, mean over the results."""
+        seen = [(r.rows, r.arrival_mean) for r in self.results.values()]
+        known = [(rows, mean) for rows, mean in seen if rows and mean is not None]
+        rows = sum(count for count, _ in known)
+        if not rows:
+            return None
+        return self.end_seconds - sum(mean * count for count, mean in known) / rows
+
+    def result_latency_p95_seconds(self) -> float | None:
+        """The 95th percentile of the same; of several measured places the largest."""
+        place = RESULT_QUANTILES.index(0.05)
+        seen = [r.arrival_quantiles for r in self.results.values() if r.rows]
+        times = [times[place] for times in seen if len(times) == len(RESULT_QUANTILES)]
+        return self.end_seconds - min(times) if times else None
 
     def event(
         self,
@@ -228,6 +270,11 @@ def parse_progress(text: str) -> BatchReport:
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
+            {
+                name[len(RESULT_PREFIX) :]: _result(values)
+                for name, values in metrics.items()
+                if name.startswith(RESULT_PREFIX)
+            },
             add_batch_seconds=_seconds(data["durationMs"].get("addBatch")),
             source_decisions=_source_decisions(sources),
             watermark_micros=_watermark(data.get("eventTime")),
@@ -250,6 +297,14 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         int(values.get("lost") or 0),
         values.get("event_time_max"),
         {name: value for name, value in values.items() if name not in _COUNTS},
+    )
+
+
+def _result(values: Mapping[str, Any]) -> ResultReport:
+    return ResultReport(
+        int(values["rows"] or 0),
+        _number(values.get("arrival_mean")),
+        tuple(float(time) for time in values.get("arrival_quantiles") or ()),
     )
 
 

@@ -26,6 +26,8 @@ class GateSums:
     last_keep_fraction: float | None = None
     last_latency_mean_seconds: float | None = None
     query_class: str | None = None
+    result_rows: int = 0
+    last_result_latency_mean_seconds: float | None = None
 
     @property
     def balances(self) -> bool:
@@ -70,6 +72,8 @@ class Report:
                     "dropped_because": dict(sums.dropped_because),
                     "last_keep_fraction": sums.last_keep_fraction,
                     "last_latency_mean_seconds": sums.last_latency_mean_seconds,
+                    "result_rows": sums.result_rows,
+                    "last_result_latency_mean_seconds": sums.last_result_latency_mean_seconds,
                 }
                 for (query, gate), sums in self.sums.items()
             ],
@@ -97,6 +101,12 @@ class Report:
             if sums.last_latency_mean_seconds is not None:
                 wanted = "no target" if target is None else f"target {target:g} s"
                 lines.append(f"  last latency {sums.last_latency_mean_seconds:.3g} s ({wanted})")
+            if sums.last_result_latency_mean_seconds is not None:
+                age = sums.last_result_latency_mean_seconds
+                lines.append(
+                    f"  {sums.result_rows} results; the oldest tuple of the last ones came "
+                    f"{age:.3g} s before they did, on average"
+                )
         lines += [f"alarm: {a.kind}, {a.subject}: {a.text}" for a in self.alarms[-10:]]
         return "\n".join(lines)
 
@@ -126,4 +136,7 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
         entry.last_keep_fraction = row["keep_fraction"]
         if row["latency_mean_seconds"] is not None:
             entry.last_latency_mean_seconds = row["latency_mean_seconds"]
+        entry.result_rows += row.get("result_rows") or 0
+        if row.get("result_latency_mean_seconds") is not None:
+            entry.last_result_latency_mean_seconds = row["result_latency_mean_seconds"]
     return sums

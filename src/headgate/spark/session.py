@@ -31,7 +31,7 @@ from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
-from headgate.spark import estimates
+from headgate.spark import estimates, results
 from headgate.spark.agent import Agent
 from headgate.spark.alarms import Alarm, Alarms
 from headgate.spark.checkpoint import CheckpointState, read_checkpoint
@@ -432,6 +432,17 @@ class Headgate:
     def avg(self, column: Column | str, weight: str = WEIGHT) -> Column:
         """An aggregate: the mean over all tuples, kept or not."""
         return estimates.average(column, weight)
+
+    def oldest(self, arrival: str) -> Column:
+        """An aggregate: when the first tuple of a group arrived, as `oldest_arrival`."""
+        return results.oldest(arrival)
+
+    def measure(self, frame: DataFrame, name: str, arrival: str = results.OLDEST) -> DataFrame:
+        """`frame` with the age of its rows measured, for the report and the ledger.
+
+        Put it just before the sink. arrival: the column with the time; see `oldest`.
+        """
+        return results.measure_results(frame, name, arrival)
 
     # --- control --------------------------------------------------------------------------------
 
