@@ -5,7 +5,9 @@ Two queries that differ only in the gate run in turn, some rounds, in one Spark 
 and a query that does more or less with each: `cheap` hashes twice (about 2 microseconds
 of CPU time a row), `parsing` reads JSON, filters and counts by key (5 to 10), `heavy`
 hashes many times (about 40). The source is Spark's own and leaves no pause between
-batches, so the ratio of batch times is the ratio of throughput, at any load.
+batches, so the ratio of batch times is the ratio of throughput when saturated.
+`half_capacity`: Spark's rate source gives half of what `cheap` can do, a batch every second;
+throughput is rows a second from the first to the last measured batch.
 Medians of Spark's own times, the first batches of each round left out.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from statistics import median
 from typing import Any
 
@@ -24,6 +27,7 @@ __all__ = ["run"]
 ROUNDS = 5
 WARM_UP_BATCHES = 6
 BATCHES = 12
+_LEFT_OUT = 4
 
 
 def run(rounds: int = ROUNDS) -> dict[str, Any]:
@@ -34,6 +38,7 @@ def run(rounds: int = ROUNDS) -> dict[str, Any]:
             "cheap": _compare(spark, hg, _hashing(2), 200_000, rounds),
             "parsing": _compare(spark, hg, _parsing, 100_000, rounds),
             "heavy": _compare(spark, hg, _hashing(40), 20_000, rounds),
+            "half_capacity": _half_capacity(spark, hg, _hashing(2), rounds),
         }
 
 
@@ -83,6 +88,60 @@ def _compare(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str
         "ratio_most": max(ratios),
         "throughput_loss_share": 1.0 - 1.0 / median(ratios),
     }
+
+
+def _half_capacity(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
+    print("  half capacity ...", file=sys.stderr, flush=True)
+    rows = 200_000
+    saturated = rows / (_batch_times(spark, hg, work, rows, False)["trigger_ms"] / 1000.0)
+    with_gate: list[tuple[float, float]] = []
+    without: list[tuple[float, float]] = []
+    for number in range(rounds + 1):
+        sides = [(True, with_gate), (False, without)]
+        for gated, results in sides if number % 2 == 0 else reversed(sides):
+            seen = _at_rate(spark, hg, work, round(saturated / 2.0), gated)
+            if number > 0:
+                results.append(seen)
+    pairs = list(zip(with_gate, without, strict=True))
+    extra = [a[1] - b[1] for a, b in pairs]
+    ratios = [a[0] / b[0] for a, b in pairs]
+    return {
+        "rows_per_second": round(saturated / 2.0),
+        "rounds": rounds,
+        "batch_ms_with_gate": median(ms for _, ms in with_gate),
+        "batch_ms_without_gate": median(ms for _, ms in without),
+        "extra_ms_median": median(extra),
+        "extra_ms_least": min(extra),
+        "extra_ms_most": max(extra),
+        "throughput_ratio_median": median(ratios),
+        "throughput_ratio_least": min(ratios),
+        "throughput_ratio_most": max(ratios),
+    }
+
+
+def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[float, float]:
+    """Rows a second that were processed, and the median milliseconds of a batch."""
+    stream = spark.readStream.format("rate").option("rowsPerSecond", rate)
+    stream = stream.option("numPartitions", 2).load()
+    if gated:
+        stream = hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
+    writer = work(stream).trigger(processingTime="1 second")
+    name = f"half{time.time_ns()}"
+    query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
+    try:
+        while len(_full(query)) < _LEFT_OUT + BATCHES:
+            time.sleep(0.1)
+    finally:
+        query.stop()
+    batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
+    times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
+    rows = sum(batch["numInputRows"] for batch in batches[1:])
+    milliseconds = median(batch["durationMs"]["triggerExecution"] for batch in batches)
+    return rows / (times[-1] - times[0]), float(milliseconds)
+
+
+def _full(query: Any) -> list[dict[str, Any]]:
+    return [progress for progress in progress_of(query) if progress["numInputRows"]]
 
 
 def _batch_times(spark: Any, hg: Any, work: Any, rows: int, gated: bool) -> dict[str, float]:
