@@ -10,6 +10,8 @@ Counted from the first batch that began after the step: the batches until the me
 latency is within 10 % of the target and the following one too (settling); from the sixth
 on until the load falls, the mean and the 95th percentile of latency and what was kept a
 second, over the capacity. After the fall, the batches that still dropped something.
+A cell in which the capacity before and after differ by more than a quarter is measured
+again, at most twice: the machine was not the same, so the load was not what it says.
 `without`: the same crowd with Headgate switched off, in the same session.
 
 Every row costs about 0.2 ms of CPU time. Looking at a row that is dropped costs the Python
@@ -39,10 +41,12 @@ __all__ = ["LOADS", "TARGETS_SECONDS", "measure_cell", "run"]
 LOADS = (1.5, 2.0, 3.0)
 TARGETS_SECONDS = (2.0, 3.0, 5.0)
 _BASE_SECONDS = 8.0
+_BASE_SECONDS_WITH_STATE = 20.0
+_STEADY_WITHIN = 1.25
+_TRIES = 3
 _HELD_BATCHES = 14
 _SETTLED_AFTER = 5
 _DEAR_ROW = (16, 40)
-_HALF_A_DEAR_ROW = (8, 40)
 _CHEAP_ROW = (20, 1)
 
 Build = Callable[[Any, Any, Any], Any]
@@ -82,11 +86,14 @@ def joined(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     sides = []
+    half = {**options, "epoch": options.get("epoch", time.time())}
+    for name in ("rate", "peak", "maxRowsPerTrigger"):
+        if name in half:
+            half[name] = max(1, half[name] // 2)
     for name in ("left", "right"):
-        half = {**options, "epoch": options.get("epoch", time.time())}
         stream = replay(spark, **half)
         stream = stream if gate is None else gate(stream, name)
-        stream = stream.withColumn("work", F.length(costly("id", *_HALF_A_DEAR_ROW)))
+        stream = stream.withColumn("work", F.length(costly("id", *_DEAR_ROW)))
         late = stream.withWatermark("timestamp", "5 seconds")
         sides.append(late.select("id", F.col("timestamp").alias(f"{name}_time"), "work"))
     same_time = F.expr("right_time = left_time")
@@ -124,6 +131,24 @@ def measure_cell(
     held_batches: int = _HELD_BATCHES,
 ) -> dict[str, Any]:
     """One load and target; see the module."""
+    tries, steady = 0, False
+    while not steady and tries < _TRIES:
+        found = _measure_once(spark, hg, load, target_seconds, build, held_batches)
+        before, after = found["saturated_before_and_after"]
+        steady = max(before, after) <= _STEADY_WITHIN * min(before, after)
+        tries += 1
+    return {**found, "tries": tries}
+
+
+def _measure_once(
+    spark: Any,
+    hg: Any,
+    load: float,
+    target_seconds: float,
+    build: Build | None,
+    held_batches: int,
+) -> dict[str, Any]:
+    base_seconds = _BASE_SECONDS_WITH_STATE if build in (windowed, joined) else _BASE_SECONDS
     build = build or plain(_DEAR_ROW)
     always = {"rate": 10_000_000}
     rough = warmed_up_rate(build(spark, None, {**always, "maxRowsPerTrigger": 3000}))
@@ -131,7 +156,8 @@ def measure_cell(
     limited = {**always, "maxRowsPerTrigger": max(1, round(rough * batch_seconds))}
     before = saturated_rate(build(spark, None, limited))
     capacity = median(before)
-    rows = _gated(spark, hg, build, capacity, load, target_seconds, held_batches)
+    held = (load, target_seconds, held_batches)
+    rows = _gated(spark, hg, build, capacity, *held, base_seconds=base_seconds)
     after = saturated_rate(build(spark, None, limited))
     saturated = (median(before) + median(after)) / 2.0
     found = _judge(rows, target_seconds, saturated)
@@ -173,6 +199,7 @@ def _gated(
     target_seconds: float,
     held_batches: int,
     seconds: float | None = None,
+    base_seconds: float = _BASE_SECONDS,
 ) -> dict[str, list[dict[str, Any]]]:
     """Ledger rows (one a batch) of the phases base, crowd and calm."""
     crowd_seconds = seconds or held_batches * target_seconds / 1.5 + target_seconds
@@ -181,7 +208,7 @@ def _gated(
         "pattern": "flash crowd",
         "rate": round(capacity / 2),
         "peak": round(capacity * load),
-        "at": f"{_BASE_SECONDS}s",
+        "at": f"{base_seconds}s",
         "for_": f"{crowd_seconds}s",
         "epoch": epoch,
     }
@@ -191,7 +218,8 @@ def _gated(
         return hg.gate(stream, gate_name, arrival="timestamp", identity=["id"])
 
     query = hg.start(build(spark, gate, options), name=name, latency=target_seconds)
-    step, fall = epoch + _BASE_SECONDS, epoch + _BASE_SECONDS + crowd_seconds
+    step = epoch + base_seconds
+    fall = step + crowd_seconds
     try:
         _wait_until(query, fall + 3.0 * target_seconds)
     finally:
