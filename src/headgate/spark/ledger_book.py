@@ -135,6 +135,8 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             seen.lost,
             seen.event_time_max_micros,
             *_policy_fields(run, report, gate, seen),
+            letters=None if seen.letters is None else seen.letters.written,
+            letters_left=None if seen.letters is None else seen.letters.left,
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)
     ]
@@ -142,16 +144,16 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
 
 def _policy_fields(
     run: QueryRun, report: BatchReport, gate: str, seen: GateReport
-) -> tuple[Any, ...]:
+) -> tuple[Any, Any, Any, Any]:
     """Level, dropped by level, odd and digest; nothing for a gate without a policy."""
     policy = run.policies.get(gate)
     if policy is None:
-        return ()
+        return None, None, None, None
     level = 0 if report.decision is None else report.decision.level(gate)
     try:
         outcome = outcome_of(policy.gate, seen)
     except ValueError:
-        return (level,)
+        return level, None, None, None
     text = json.dumps(outcome.digest.results()) if seen.dropped else None
     if text is not None and len(text) > _LONGEST_DIGEST:
         text = None  # it stands whole in the digests

@@ -30,7 +30,8 @@ class LedgerLine:
 
     keep_fraction is the share that goes by hash; with a policy, of what its level leaves.
     level, dropped_by_level (of level 1, 2 ...), odd (how often a filter could not judge)
-    and digest (JSON, by group) are there for gates with a policy.
+    and digest (JSON, by group) are there for gates with a policy; letters (dead letters
+    written) and letters_left (that were to be written and are not) for gates with letters.
     """
 
     time_seconds: float
@@ -59,6 +60,8 @@ class LedgerLine:
     dropped_by_level: list[int] | None = None
     odd: int | None = None
     digest: str | None = None
+    letters: int | None = None
+    letters_left: int | None = None
 
 
 class Line(Protocol):

@@ -17,7 +17,8 @@ LEDGER_SCHEMA = (
     "latency_mean_seconds double, latency_p95_seconds double, duration_seconds double, "
     "arrival_rate_per_second double, query_class string, held_seconds double, lost bigint, "
     "event_time_max_micros bigint, "
-    "level int, dropped_by_level array<bigint>, odd bigint, digest string"
+    "level int, dropped_by_level array<bigint>, odd bigint, digest string, "
+    "letters bigint, letters_left bigint"
 )
 
 
