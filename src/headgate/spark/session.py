@@ -46,6 +46,7 @@ from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.letter_book import LetterBook
 from headgate.spark.listener import EventThread, ProgressListener
+from headgate.spark.listening import read_listening
 from headgate.spark.live_array import jvm_of
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
@@ -77,14 +78,17 @@ def attach(
     spark: SparkSession,
     timeout: str = "2s",
     classes: Mapping[str, float] | ClassSettings | None = None,
+    listen: Mapping[str, Any] | str | None = None,
 ) -> Headgate:
     """Headgate for this Spark session.
 
     timeout: how long a batch waits for a decision (not for its turn).
     classes: priorities by class, for example {"gold": 6, "silver": 3, "bronze": 1}. Queries
              that are started with a priority take turns by it.
+    listen:  where the agent listens: on this machine, at any free port, unless told otherwise.
+             Other machines need a token; TLS with a certificate. See `listening`.
     """
-    return Headgate(spark, _seconds(timeout, "timeout"), classes)
+    return Headgate(spark, _seconds(timeout, "timeout"), classes, listen)
 
 
 class Headgate:
@@ -95,8 +99,10 @@ class Headgate:
         spark: SparkSession,
         timeout_seconds: float = 2.0,
         classes: Mapping[str, float] | ClassSettings | None = None,
+        listen: Mapping[str, Any] | str | None = None,
     ) -> None:
         jvm_of(spark)
+        listening = read_listening(listen)
         if classes is not None and not isinstance(classes, ClassSettings):
             classes = class_settings(classes, spark.sparkContext.defaultParallelism)
         _check_python(spark)
@@ -110,10 +116,10 @@ class Headgate:
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
         self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
+        self._server = AgentServer(self._agent, listening)
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
-        self._server = AgentServer(self._agent)
         self._targets: dict[str, float | None] = {}
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
         spark.streams.addListener(self._listener)
