@@ -441,6 +441,10 @@ class Agent:
             if seen.lost:
                 text = f"{gate}: {seen.lost} tuples of batch {report.batch} were gone at the source"
                 self.alarms.raise_alarm("data loss", run.name, text)
+            if seen.letters is not None and seen.letters.error:
+                counts = f"{seen.letters.written} letters written, {seen.letters.left} not"
+                text = f"{gate}, batch {report.batch}: {counts}: {seen.letters.error}"
+                self.alarms.raise_alarm("dead letters", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
         run.reports += 1

@@ -1,4 +1,6 @@
-"""Asks the agent from another process of the driver's machine: used by companion and source gate.
+"""Asks the agent from another process: used by companion and source gate.
+
+These run on the driver's machine; tasks on executors never ask.
 
 One connection is kept open. Nothing raises: when the agent cannot be reached in time the
 answer is None, and the agent is left alone for `_PAUSE_SECONDS`. No pyspark.
@@ -82,11 +84,12 @@ class AgentClient:
         address = AgentAddress.read(self._agent_file)
         if self._connection is None:
             left = max(0.01, deadline - time.monotonic())
-            self._connection = socket.create_connection((address.host, address.port), left)
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connection.settimeout(max(0.01, deadline - time.monotonic()))
-        own = {"token": address.token, "query": self._query, "deadline": deadline}
-        write_message(self._connection, own | message)
+            self._connection = address.connect(left)
+        left = max(0.01, deadline - time.monotonic())
+        self._connection.settimeout(left)
+        own = {"token": address.token, "query": self._query}
+        until = {"deadline": deadline} if address.is_here else {"within": left}
+        write_message(self._connection, own | until | message)
         answer = read_message(self._connection)
         if answer is None:
             raise ProtocolError("the agent closed the connection")

@@ -6,6 +6,7 @@ so any checkpoint that Spark can use can be read.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,14 @@ class CheckpointState:
     """last_batch: newest in the offset log, None for a new query. Its decision is None when the
     checkpoint was made without a gate. committed: the batches in the commit log, ascending.
     has_companion: False when none of its gates was an inline gate.
+    query_id: Spark's id of the query, which stays the same over restarts; empty for a new one.
     """
 
     last_batch: int | None = None
     decision: GateDecision | None = None
     committed: tuple[int, ...] = ()
     has_companion: bool = False
+    query_id: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -54,16 +57,30 @@ def read_checkpoint(spark: SparkSession, location: str) -> CheckpointState:
         return CheckpointState()
     committed = _numbers(jvm, files, jvm.org.apache.hadoop.fs.Path(root, "commits"))
     newest = jvm.org.apache.hadoop.fs.Path(root, f"offsets/{offsets[-1]}")
-    if files.getFileStatus(newest).getLen() > _LARGEST_FILE:
-        raise ValueError(f"{newest} is larger than any offset log should be")
-    stream = files.open(newest)
+    lines = _text(jvm, files, newest).splitlines()
+    decision = decision_in_offsets(lines)
+    query_id = _query_id(_text(jvm, files, jvm.org.apache.hadoop.fs.Path(root, "metadata")))
+    return CheckpointState(offsets[-1], decision, tuple(committed), has_companion(lines), query_id)
+
+
+def _query_id(metadata: str) -> str:
     try:
-        text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        return str(json.loads(metadata)["id"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _text(jvm: Any, files: Any, path: Any) -> str:
+    """The content of a file; empty if it is not there."""
+    if not files.exists(path):
+        return ""
+    if files.getFileStatus(path).getLen() > _LARGEST_FILE:
+        raise ValueError(f"{path} is larger than any offset log should be")
+    stream = files.open(path)
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
-    lines = text.splitlines()
-    decision = decision_in_offsets(lines)
-    return CheckpointState(offsets[-1], decision, tuple(committed), has_companion(lines))
 
 
 def _numbers(jvm: Any, files: Any, directory: Any) -> list[int]:  # noqa: ARG001

@@ -21,7 +21,7 @@ Until `Headgate.start` sees it, a gate keeps everything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -112,8 +112,12 @@ def add_gate(
     arrival: str | None,
     rows: Rows,
     weight: str | None = None,
+    letters: Callable[[DataFrame, str, Column], DataFrame] | None = None,
 ) -> DataFrame:
-    """`frame` behind a gate that keeps everything until a query is started on it."""
+    """`frame` behind a gate that keeps everything until a query is started on it.
+
+    letters: what is to be done with dropped tuples before they go; see `letter_columns`.
+    """
     _check(frame, gate, arrival)
     _check_weight(frame, gate, rows, weight)
     array = LiveArray(spark, open_values(rows.choice)).column()
@@ -136,6 +140,8 @@ def add_gate(
         for name, column in columns.items()
     ]
     measured = frame.select("*", *chosen).observe(METRIC_PREFIX + gate, *metrics)
+    if letters is not None:
+        measured = letters(measured, KEPT_COLUMN, _letter_seed(frame, rows))
     kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN))
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
@@ -220,6 +226,12 @@ def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:
             f"gate {gate!r}: arrival column {arrival!r} is {kind.simpleString()}; "
             "expected a timestamp, or seconds since 1970 as a number"
         )
+
+
+def _letter_seed(frame: DataFrame, rows: Rows) -> Column:
+    """What tells tuples apart; a key or a window would make letters of many at once."""
+    at_random = isinstance(rows, RandomRows) and not isinstance(rows, ByKey)
+    return rows.seed if at_random else identity_hash(_identity(frame, None))
 
 
 def _check_weight(frame: DataFrame, gate: str, rows: Rows, weight: str | None) -> None:

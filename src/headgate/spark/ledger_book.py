@@ -137,6 +137,8 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             result_rows=report.result_rows,
             result_latency_mean_seconds=report.result_latency_mean_seconds(),
             result_latency_p95_seconds=report.result_latency_p95_seconds(),
+            letters=None if seen.letters is None else seen.letters.written,
+            letters_left=None if seen.letters is None else seen.letters.left,
             **_policy_fields(run, report, gate, seen),
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)

@@ -30,7 +30,8 @@ class LedgerLine:
 
     keep_fraction is the share that goes by hash; with a policy, of what its level leaves.
     level, dropped_by_level (of level 1, 2 ...), odd (how often a filter could not judge)
-    and digest (JSON, by group) are there for gates with a policy.
+    and digest (JSON, by group) are there for gates with a policy; letters (dead letters
+    written) and letters_left (that were to be written and are not) for gates with letters.
     result_* are of the whole query and there where its results are measured.
     """
 
@@ -63,6 +64,8 @@ class LedgerLine:
     result_rows: int | None = None
     result_latency_mean_seconds: float | None = None
     result_latency_p95_seconds: float | None = None
+    letters: int | None = None
+    letters_left: int | None = None
 
 
 class Line(Protocol):

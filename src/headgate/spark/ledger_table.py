@@ -18,7 +18,8 @@ LEDGER_SCHEMA = (
     "arrival_rate_per_second double, query_class string, held_seconds double, lost bigint, "
     "event_time_max_micros bigint, "
     "level int, dropped_by_level array<bigint>, odd bigint, digest string, "
-    "result_rows bigint, result_latency_mean_seconds double, result_latency_p95_seconds double"
+    "result_rows bigint, result_latency_mean_seconds double, result_latency_p95_seconds double, "
+    "letters bigint, letters_left bigint"
 )
 
 

@@ -39,6 +39,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
 from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
+from headgate.spark.letter_columns import LETTER_COLUMN, GateLetters
+from headgate.spark.letters import LETTERS_PREFIX, LetterGate
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
 from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
@@ -103,6 +105,7 @@ class PlanRewrite:
     choices:  which rows the gates drop that have no policy.
     policies: of the gates that have one.
     texts:    the live states of the policies that remember, by gate.
+    letters:  of the gates that write down what they drop, each with an array of its own.
     """
 
     def __init__(
@@ -111,12 +114,15 @@ class PlanRewrite:
         companion: Callable[[], DataFrame],
         source_options: Mapping[str, str],
         policies: Mapping[int, GatePolicy] | None = None,
+        letters: Mapping[int, GateLetters] | None = None,
     ) -> None:
         self.arrays: dict[str, LiveArray] = {}
         self.source_gates: dict[str, SourceGateArray] = {}
         self.policies: dict[str, GatePolicy] = {}
         self.texts: dict[str, LiveTexts] = {}
+        self.letters: dict[str, LetterGate] = {}
         self._policies = policies or {}
+        self._letters = letters or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
         self.choices: dict[str, RowChoice] = {}
@@ -131,6 +137,9 @@ class PlanRewrite:
         gate = _gate_of(node)
         if gate is not None:
             return self._gate(node, gate)
+        lettered = _gate_of(node, LETTERS_PREFIX)
+        if lettered is not None:
+            return self._own_letters(node, lettered, LiveArray(self._spark, _no_letters()))
         return self._with_children(node, self.of)
 
     def _gate(self, metrics: Any, gate: str) -> Any:
@@ -153,6 +162,37 @@ class PlanRewrite:
             child = self._own(node.child(), gate)
         own = [self._column(c, gate) if c.name().startswith(COLUMN_PREFIX) else c for c in columns]
         return self._logical.Project(self._seq(own), child)
+
+    def _own_letters(self, node: Any, gate: str, array: LiveArray) -> Any:
+        """The nodes between the metrics of the letters and those of the gate."""
+        if _gate_of(node) is not None:
+            return self.of(node)
+
+        def own(expression: Any) -> Any:
+            if expression.getClass().getSimpleName() == "Literal":
+                return array.literal if _is_array(expression) else expression
+            return self._with_children(expression, own)
+
+        child = self._own_letters(node.child(), gate, array)
+        if node.nodeName() == "Filter":
+            return self._logical.Filter(own(node.condition()), child)
+        if node.nodeName() == "Project":
+            columns = _items(node.projectList())
+            columns = [own(c) if c.name().startswith(LETTER_COLUMN) else c for c in columns]
+            self._find_letters([str(c.name()) for c in columns], gate, array)
+            return self._logical.Project(self._seq(columns), child)
+        return node.withNewChildren(self._seq([child]))
+
+    def _find_letters(self, names: list[str], gate: str, array: LiveArray) -> None:
+        for name in names:
+            number = name.removeprefix(LETTER_COLUMN)
+            if number != name and number.isdigit() and int(number) in self._letters:
+                found = self._letters[int(number)]
+                choice = self.choices.get(gate, AT_RANDOM)
+                by_hash_alone = not choice.key and choice.window is None
+                self.letters[gate] = LetterGate(
+                    gate, found.number, found.settings, array, array.values[0], by_hash_alone
+                )
 
     def _find_policy(self, names: list[str], gate: str) -> None:
         for name in names:
@@ -236,7 +276,7 @@ class PlanRewrite:
 
     def _with_array(self, expression: Any, gate: str) -> Any:
         if expression.getClass().getSimpleName() == "Literal":
-            is_array = expression.dataType().typeName() == "array"
+            is_array = _is_array(expression)
             return self._array(gate, expression).literal if is_array else expression
         return self._with_children(expression, lambda child: self._with_array(child, gate))
 
@@ -264,11 +304,19 @@ class PlanRewrite:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
 
 
-def _gate_of(node: Any) -> str | None:
+def _gate_of(node: Any, prefix: str = METRIC_PREFIX) -> str | None:
     if node.nodeName() != "CollectMetrics":
         return None
     name = str(node.name())
-    return name[len(METRIC_PREFIX) :] if name.startswith(METRIC_PREFIX) else None
+    return name[len(prefix) :] if name.startswith(prefix) else None
+
+
+def _is_array(literal: Any) -> bool:
+    return bool(literal.dataType().typeName() == "array")
+
+
+def _no_letters() -> tuple[int, int]:
+    return secrets.randbits(62), 0  # see `_array` for the first number
 
 
 def _is_source_gate(metrics: Any) -> bool:

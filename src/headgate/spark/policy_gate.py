@@ -24,7 +24,7 @@ gate keeps everything.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +83,8 @@ _OPEN = (0, EVERYTHING, 0, 0, 0, 0)  # salt, threshold, cut-off, level, judged, 
 _LEVEL, _JUDGED, _NOW = 3, 4, 5
 _CHAIN = 32  # places in a level; a policy allows 20
 
+Letters = Callable[[DataFrame, str, Column], DataFrame]
+
 
 @dataclass(frozen=True)
 class GatePolicy:
@@ -124,9 +126,15 @@ def add_policy_gate(
     policy: Policy,
     ladder: str,
     number: int,
+    letters: Letters | None = None,
 ) -> tuple[DataFrame, GatePolicy]:
-    """`frame` behind a gate, and how the gate is made. `number` finds the policy again."""
-    return _PolicyGate(spark, frame, gate, arrival, identity, policy, number).build(ladder)
+    """`frame` behind a gate, and how the gate is made. `number` finds the policy again.
+
+    letters: as for `add_gate`.
+    """
+    made = _PolicyGate(spark, frame, gate, arrival, identity, policy, number)
+    made.letters = letters
+    return made.build(ladder)
 
 
 class _PolicyGate:
@@ -144,6 +152,7 @@ class _PolicyGate:
     ) -> None:
         self.spark, self.frame, self.gate = spark, frame, gate
         self.arrival, self.identity, self.policy = arrival, identity, policy
+        self.letters: Letters | None = None
         self.fate = f"{FATE_COLUMN}_{number}"
         self.live = LiveArray(spark, _OPEN).column()
         self.zero = live_index(identity)
@@ -285,6 +294,8 @@ class _PolicyGate:
     def _observed(self, frame: DataFrame, metrics: Sequence[Column]) -> DataFrame:
         first, *others = metrics
         observed = frame.observe(METRIC_PREFIX + self.gate, first, *others)
+        if self.letters is not None:
+            observed = self.letters(observed, STAYS_COLUMN, identity_hash(self.identity))
         own = [F.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]
         return observed.where(F.col(STAYS_COLUMN)).select(*own)
 

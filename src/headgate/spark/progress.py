@@ -13,6 +13,7 @@ import numpy as np
 
 from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.decision import GateDecision, is_decision
+from headgate.spark.letters import LETTERS_PREFIX, LetterCounts
 from headgate.spark.source_offset import SourceOffset, is_source_offset
 
 __all__ = [
@@ -55,6 +56,7 @@ class GateReport:
     The mean is over kept tuples, first and last over all. `arrival_quantiles` stand for
     `ARRIVAL_QUANTILES`, from `sampled` kept tuples.
     policy: what else was observed, for the policy of the gate to read.
+    letters: what became of its dead letters; None for a gate that writes none.
     """
 
     offered: int
@@ -67,6 +69,7 @@ class GateReport:
     lost: int = 0  # gone at the source before they could be offered
     event_time_max_micros: int | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
+    letters: LetterCounts | None = None
 
     @property
     def dropped(self) -> int:
@@ -266,7 +269,9 @@ def parse_progress(text: str) -> BatchReport:
             max(0.0, duration_ms / 1000.0),
             _decision(sources),
             {
-                name[len(_METRIC_PREFIX) :]: _gate(values)
+                name[len(_METRIC_PREFIX) :]: _gate(
+                    values, metrics.get(LETTERS_PREFIX + name[len(_METRIC_PREFIX) :])
+                )
                 for name, values in metrics.items()
                 if name.startswith(_METRIC_PREFIX)
             },
@@ -285,7 +290,7 @@ def parse_progress(text: str) -> BatchReport:
         raise ValueError(f"not the progress of a query: {error!r}") from None
 
 
-def _gate(values: Mapping[str, Any]) -> GateReport:
+def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None = None) -> GateReport:
     return GateReport(
         int(values["offered"] or 0),  # a sum over no rows is null
         int(values["kept"] or 0),
@@ -297,6 +302,15 @@ def _gate(values: Mapping[str, Any]) -> GateReport:
         int(values.get("lost") or 0),
         values.get("event_time_max"),
         {name: value for name, value in values.items() if name not in _COUNTS},
+        None if letters is None else _letters(letters),
+    )
+
+
+def _letters(values: Mapping[str, Any]) -> LetterCounts:
+    return LetterCounts(
+        int(values.get("written") or 0),
+        int(values.get("left") or 0),
+        str(values.get("error") or ""),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.decision import EVERYTHING, GateDecision
+from headgate.spark.letters import LetterGate
 from headgate.spark.policy_run import PolicyRun
 from headgate.spark.policy_state import PolicyStates
 from headgate.spark.progress import BatchReport
@@ -99,6 +100,7 @@ class QueryRun:
     windows:      what is known of event times; needed by gates that drop whole windows.
     logged:       the newest decision that is known to stand in the offset log.
     policies:     of the gates that have one.
+    letters:      of the gates that write down what they drop.
     """
 
     def __init__(
@@ -149,6 +151,7 @@ class QueryRun:
         self._askers_of: int | None = None
         self.choices = dict(choices or {})
         self.windows = windows
+        self.letters: Mapping[str, LetterGate] = {}
         self.logged = self.decision
 
     @property
@@ -169,6 +172,8 @@ class QueryRun:
             if policy.gate.needs_now and not now_micros:  # levels that are only judged need it
                 now_micros = round(time.time() * 1e6)
             array.set((*numbers, *policy.numbers(level, now_micros)))
+        for letters in self.letters.values():
+            letters.follow(decision)
         self.decision = decision
         self._applied_for = batch
 
@@ -238,6 +243,8 @@ class QueryRun:
             whole = self.choices.get(gate, AT_RANDOM).window is not None
             opened = (0, EVERYTHING, 0, *((0, 0, 0) if gate in self.policies else ()))
             array.set(self._values(gate, self.logged) if whole else opened)
+            if gate in self.letters:
+                self.letters[gate].follow(self.logged if whole else GateDecision())
         self._applied_for = None
 
     def expire(self, batch: int) -> None:

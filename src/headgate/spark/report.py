@@ -28,6 +28,8 @@ class GateSums:
     query_class: str | None = None
     result_rows: int = 0
     last_result_latency_mean_seconds: float | None = None
+    letters: int | None = None
+    letters_left: int = 0
 
     @property
     def balances(self) -> bool:
@@ -69,6 +71,8 @@ class Report:
                     "kept": sums.kept,
                     "dropped": sums.dropped,
                     "lost": sums.lost,
+                    "letters": sums.letters,
+                    "letters_left": sums.letters_left,
                     "dropped_because": dict(sums.dropped_because),
                     "last_keep_fraction": sums.last_keep_fraction,
                     "last_latency_mean_seconds": sums.last_latency_mean_seconds,
@@ -98,6 +102,9 @@ class Report:
                 lines.append(f"  {sums.uncounted_batches} batches could not be counted")
             for why, count in sorted(sums.dropped_because.items(), key=lambda item: -item[1]):
                 lines.append(f"  {count} because of {why}")
+            if sums.letters is not None:
+                left = f", {sums.letters_left} could not be" if sums.letters_left else ""
+                lines.append(f"  {sums.letters} of the dropped were written as dead letters{left}")
             if sums.last_latency_mean_seconds is not None:
                 wanted = "no target" if target is None else f"target {target:g} s"
                 lines.append(f"  last latency {sums.last_latency_mean_seconds:.3g} s ({wanted})")
@@ -130,6 +137,9 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
         entry.kept += row["kept"]
         entry.dropped += row["dropped"]
         entry.lost += row.get("lost") or 0
+        if row.get("letters") is not None:
+            entry.letters = (entry.letters or 0) + row["letters"]
+            entry.letters_left += row.get("letters_left") or 0
         if row["dropped"]:
             why = row["why"] or "unknown"
             entry.dropped_because[why] = entry.dropped_because.get(why, 0) + row["dropped"]

@@ -44,7 +44,9 @@ from headgate.spark.gate import add_gate, check_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
+from headgate.spark.letter_book import LetterBook
 from headgate.spark.listener import EventThread, ProgressListener
+from headgate.spark.listening import read_listening
 from headgate.spark.live_array import jvm_of
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
@@ -76,14 +78,17 @@ def attach(
     spark: SparkSession,
     timeout: str = "2s",
     classes: Mapping[str, float] | ClassSettings | None = None,
+    listen: Mapping[str, Any] | str | None = None,
 ) -> Headgate:
     """Headgate for this Spark session.
 
     timeout: how long a batch waits for a decision (not for its turn).
     classes: priorities by class, for example {"gold": 6, "silver": 3, "bronze": 1}. Queries
              that are started with a priority take turns by it.
+    listen:  where the agent listens: on this machine, at any free port, unless told otherwise.
+             Other machines need a token; TLS with a certificate. See `listening`.
     """
-    return Headgate(spark, _seconds(timeout, "timeout"), classes)
+    return Headgate(spark, _seconds(timeout, "timeout"), classes, listen)
 
 
 class Headgate:
@@ -94,8 +99,10 @@ class Headgate:
         spark: SparkSession,
         timeout_seconds: float = 2.0,
         classes: Mapping[str, float] | ClassSettings | None = None,
+        listen: Mapping[str, Any] | str | None = None,
     ) -> None:
         jvm_of(spark)
+        listening = read_listening(listen)
         if classes is not None and not isinstance(classes, ClassSettings):
             classes = class_settings(classes, spark.sparkContext.defaultParallelism)
         _check_python(spark)
@@ -107,11 +114,12 @@ class Headgate:
         self._book = LedgerBook(self.alarms_raised)
         self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
+        self._letters = LetterBook(spark, self.alarms_raised)
         self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
+        self._server = AgentServer(self._agent, listening)
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
-        self._server = AgentServer(self._agent)
         self._targets: dict[str, float | None] = {}
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
         spark.streams.addListener(self._listener)
@@ -155,6 +163,7 @@ class Headgate:
         weight: str | None = None,
         policy: Policy | str | os.PathLike[str] | None = None,
         ladder: str = "budget",
+        dead_letters: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> DataFrame:
         """`frame` behind a gate; an ordinary streaming DataFrame.
 
@@ -172,12 +181,15 @@ class Headgate:
         policy:      a reduction policy, or the file with one: what goes first. What is still
                      too much goes at random, by `identity`.
         ladder:      how the level is chosen: "budget" or "turnaround" (the paper's).
+        dead_letters: where a bounded share of the dropped tuples is written for a back-fill: a
+                     directory, or a dictionary (see `letters`).
         """
+        letters = self._letters.at_gate(frame, name, dead_letters)
         if same_tuples:
             self._same_tuples.add(name)
         if policy is None:
             rows = choose_rows(frame, name, identity, by_key, by_window)
-            return add_gate(self._spark, frame, name, arrival, rows, weight)
+            return add_gate(self._spark, frame, name, arrival, rows, weight, letters)
         if by_key is not None or by_window is not None or weight is not None:
             raise UsageError(
                 f"gate {name!r}: with a policy, by_key, by_window and weight are not possible; "
@@ -187,7 +199,7 @@ class Headgate:
         names = check_gate(frame, name, arrival, identity)
         number = len(self._policies)
         gated, self._policies[number] = add_policy_gate(
-            self._spark, frame, name, arrival, names, wanted, ladder, number
+            self._spark, frame, name, arrival, names, wanted, ladder, number, letters
         )
         return gated
 
@@ -263,7 +275,8 @@ class Headgate:
     ) -> StreamingQuery:
         key = uuid.uuid4().hex
         ask = self._asking_as(key)
-        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, self._policies)
+        made = (self._policies, self._letters.at_gates)
+        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, *made)
         own_plan = rewrite.of(plan)
         gates: dict[str, GateArray] = {**rewrite.arrays, **rewrite.source_gates}
         check_keys(rewrite.choices)
@@ -277,6 +290,8 @@ class Headgate:
         same = frozenset(self._same_tuples)
         choices = rewrite.choices
         run = QueryRun(key, name, gates, finite, same, timed, choices, windows, policies)
+        run.letters = rewrite.letters
+        self._letters.clear(run, state)
         self._restore(run, facts, state)
         if state.decision is not None:
             run.logged = state.decision
@@ -340,6 +355,7 @@ class Headgate:
             self._events.drain(2.0)  # rows of an earlier run in this driver
         self._book.open(run, directory, str(query.runId), state.committed)
         self._digests.open(run, directory.parent / "digests", str(query.runId))
+        self._letters.begin(run)
         if run.windows is not None and state.last_batch is not None:
             through = state.last_batch - 1 if state.replays else state.last_batch
             run.windows.begin(through, *self._book.event_times(run, through))
@@ -541,6 +557,14 @@ class Headgate:
         """What gates with a policy dropped: a row for each gate, batch and group."""
         self._settle()
         return digest_table(self._spark, self._digests.directories)
+
+    def dead_letters(self, query: str, gate: str | None = None) -> DataFrame:
+        """Dropped tuples that were written down, for a back-fill: the columns at the gate, and
+        `headgate_gate` and `headgate_batch`.
+
+        gate: needed if several gates of the query write letters.
+        """
+        return self._letters.table(query, gate)
 
     def alarms(self) -> list[Alarm]:
         """The last 1,000 alarms, oldest first."""

@@ -1,0 +1,155 @@
+"""Dead letters on Spark: exactly the rows that the second hash names, once, and nothing is hurt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.errors import UsageError
+from headgate.spark.gate import identity_hash, passes
+from headgate.spark.letter_columns import _SECOND_HASH
+from headgate.spark.letters import letter_threshold
+from headgate.spark.session import Headgate, attach
+from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
+
+Replay = Callable[..., DataFrame]
+
+
+def expected_letters(spark: SparkSession, checkpoint: Path, share: float, last: int) -> set[int]:
+    """From nothing but the offset log."""
+    found: set[int] = set()
+    start = 0
+    for batch, (decision, offset) in logged_batches(checkpoint).items():
+        if batch <= last and offset["row"] > start:
+            rows = spark.range(start, offset["row"], numPartitions=1)
+            kept = passes(["id"], F.lit(decision.salt), F.lit(decision.threshold("orders")))
+            chance = F.pmod(
+                F.xxhash64(identity_hash(["id"]), F.lit(_SECOND_HASH)), F.lit(1_000_000)
+            )
+            limit = letter_threshold(share, "orders", decision, True)
+            found.update(
+                rows.where(~kept & (chance < F.lit(limit))).toPandas()["id"].tolist()  # type: ignore[index]
+            )
+        start = offset["row"]
+    return found
+
+
+def start(hg: Headgate, stream: DataFrame, name: str, directory: Path, dead_letters: Any) -> Any:
+    gated = hg.gate(
+        stream, "orders", arrival="timestamp", identity=["id"], dead_letters=dead_letters
+    )
+    writer = gated.writeStream.format("parquet").option("path", str(directory / "out"))
+    return hg.start(writer.option("checkpointLocation", str(directory / "checkpoint")), name=name)
+
+
+def test_letters_are_the_rows_that_the_log_says_and_no_other(
+    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    wanted = {"path": tmp_path / "letters", "share": 0.2}
+    query = start(hg, replay(rate=5000), "letters", tmp_path, wanted)
+    wait_for_batches(hg, "letters", 2)
+    assert hg.dead_letters("letters").count() == 0
+    assert not (tmp_path / "letters").exists()
+    for keep in (0.4, 0.9, 1.0):
+        hg.limit("letters", "orders", keep)
+        wait_for_batches(hg, "letters", 2)
+        assert ("ArrowEvalPython" in plan_of(query)) == (keep < 1.0)
+    query.stop()
+    rows = rows_of(hg, "letters")
+    batches = {row["batch"] for row in rows}
+    written = hg.dead_letters("letters")
+    assert written.columns == ["id", "key", "value", "timestamp", "headgate_gate", "headgate_batch"]
+    by_batch = {row["headgate_batch"]: row["n"] for row in _counts(written)}
+    found: list[int] = written.toPandas()["id"].tolist()
+    assert len(found) == len(set(found)) == sum(row["letters"] for row in rows) > 100
+    checkpoint = tmp_path / "checkpoint"
+    assert set(found) == expected_letters(spark, checkpoint, 0.2, max(batches))
+    for row in rows:
+        assert row["letters"] == by_batch.get(row["batch"], 0)
+        assert row["letters_left"] == 0
+        assert row["letters"] <= row["dropped"]
+        assert row["letters"] <= 0.2 * row["offered"] + 5 * (0.2 * row["offered"]) ** 0.5
+        if row["keep_fraction"] >= 0.8:
+            assert row["letters"] == row["dropped"]
+    kept = spark.read.parquet(str(tmp_path / "out")).toPandas()["id"].tolist()  # type: ignore[index]
+    assert set(kept) == expected_ids(spark, checkpoint, "orders", batches)
+    assert not set(kept) & set(found)
+    report = hg.report()
+    assert report.sums["letters", "orders"].letters == len(found)
+    assert "written as dead letters" in str(report)
+
+
+def plan_of(query: Any) -> str:
+    """The plan of the last batch, as it was run."""
+    return str(query._jsq.streamingQuery().lastExecution().executedPlan().toString())
+
+
+def _counts(frame: DataFrame) -> list[Any]:
+    return frame.groupBy("headgate_batch").agg(F.count("*").alias("n")).collect()
+
+
+def test_a_replayed_batch_writes_its_letters_again_and_not_twice(
+    spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    epoch, wanted = time.time(), str(tmp_path / "letters")
+    with attach(spark, timeout="20s") as first:
+        query = start(first, replay(rate=2000, epoch=epoch), "again", tmp_path, wanted)
+        first.limit("again", "orders", 0.5)
+        wait_for(lambda: sum(row["dropped"] for row in rows_of(first, "again")) > 200)
+        query.stop()
+        last = max(logged_batches(tmp_path / "checkpoint"))
+        before = expected_letters(spark, tmp_path / "checkpoint", 0.1, last)
+    for path in (tmp_path / "checkpoint" / "commits").glob(f"*{last}*"):
+        path.unlink()
+    for path in (tmp_path / "letters").rglob(f"{last:012d}-*.parquet"):
+        path.rename(path.with_name(f"{last:012d}-00077.parquet"))  # cut into other partitions
+    with attach(spark, timeout="20s") as second:
+        query = start(second, replay(rate=2000, epoch=epoch), "again", tmp_path, wanted)
+        wait_for(lambda: any(row["batch"] > last for row in rows_of(second, "again")))
+        query.stop()
+        newest = max(row["batch"] for row in rows_of(second, "again"))
+        written = second.dead_letters("again").where(f"headgate_batch <= {newest}")
+        found = written.toPandas()["id"].tolist()
+    assert len(found) == len(set(found))
+    assert before
+    assert before <= set(found)
+    assert set(found) == expected_letters(spark, tmp_path / "checkpoint", 0.1, newest)
+
+
+def test_a_sink_that_fails_raises_an_alarm_and_hurts_nothing(
+    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    (tmp_path / "letters").write_text("a file stands in the way")
+    query = start(hg, replay(rate=2000), "no letters", tmp_path, str(tmp_path / "letters"))
+    wait_for_batches(hg, "no letters", 1)
+    hg.limit("no letters", "orders", 0.5)
+    wait_for(lambda: any(row["dropped"] for row in rows_of(hg, "no letters")))
+    wait_for_batches(hg, "no letters", 1)
+    assert query.isActive
+    query.stop()
+    rows = rows_of(hg, "no letters")
+    assert sum(row["letters_left"] for row in rows) > 0
+    assert all(row["letters"] == 0 for row in rows)
+    [text, *_] = [
+        a.text for a in hg.alarms() if (a.kind, a.subject) == ("dead letters", "no letters")
+    ]
+    assert "orders" in text
+    kept = spark.read.parquet(str(tmp_path / "out")).toPandas()["id"].tolist()  # type: ignore[index]
+    batches = {row["batch"] for row in rows}
+    assert set(kept) == expected_ids(spark, tmp_path / "checkpoint", "orders", batches)
+
+
+def test_mistakes_are_said_before_anything_starts(hg: Headgate, replay: Replay) -> None:
+    with pytest.raises(UsageError, match="headgate_batch is taken"):
+        hg.gate(replay().withColumn("headgate_batch", F.lit(1)), "a", dead_letters="/x")
+    options = {"topic": "t", "kafka.bootstrap.servers": "b:1", "kafka.no.such": "1"}
+    with pytest.raises(UsageError, match="not accepted"):
+        hg.gate(replay(), "a", dead_letters=options)
+    with pytest.raises(UsageError, match="no query 'nobody'"):
+        hg.dead_letters("nobody")
