@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.errors import GuaranteesCollideError
 from headgate.network import Network, Statistics
@@ -26,11 +27,16 @@ from headgate.planning.flow_model import Floats, Flow, compile_flow
 from headgate.planning.keep import keep_from
 from headgate.planning.linear_program import FlowProgram, Solution
 from headgate.planning.plan import Objective, Plan, Prices, plan_from
+from headgate.planning.small_program import small_program
 
 __all__ = ["ExactPlanner", "ExactSettings"]
 
-_MINOR = 1e-5  # a query that adds less than this share of the score is placed by the tie-break
-_RESCALE = 1e3  # rebuild the program when rates leave the reference by this factor
+_MINOR = 1e-7  # a query that adds less than this share of the score is placed by the tie-break
+# The program is written anew when a rate has left its reference by one of these factors.
+# Upwards the solver's tolerance grows into the score, downwards only into the stream's own
+# share. The new reference is at most this far away.
+_RISEN, _RISEN_REFERENCE = 1e3, 30.0
+_FALLEN, _FALLEN_REFERENCE = 1e4, 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,10 @@ class ExactPlanner:
         self.model = compile_flow(network, statistics)
         self._floors = np.array([q.keep_at_least for q in network.queries])
         self._guarantees = any(q.keep_at_least > 0.0 for q in network.queries)
+        plain = not self._guarantees and self.settings.objective is Objective.THROUGHPUT
+        self._small = small_program(self.model) if plain else None
         self._program: FlowProgram | None = None
-        self._smallest = self._largest = np.zeros(0)  # rates that its scale fits
+        self._reference = np.zeros(0)  # the rates of its scale
 
     def plan(self, rates_per_second: Mapping[str, float]) -> Plan:
         """The best plan at these rates, in tuples per second by stream."""
@@ -84,6 +92,9 @@ class ExactPlanner:
                 value,
                 value,
             )
+        plan = self._small_plan(rates, unshed)
+        if plan is not None:
+            return plan
         program = self._program_for(rates, unshed)
         program.set_rates(rates)
         floors = self._floors
@@ -93,6 +104,26 @@ class ExactPlanner:
         if fair:
             return self._fair_plan(program, rates, unshed, floors)
         return self._throughput_plan(program, rates, unshed, floors)
+
+    def _small_plan(self, rates: Floats, unshed: Flow) -> Plan | None:
+        """The plan of a small network; None where the general program is asked."""
+        if self._small is None or self._minor_queries(unshed).any():
+            return None
+        found = self._small.solve(unshed)
+        if found is None:
+            return None
+        kept, prices = found
+        bound = Prices(prices, self._floors, self._floors)  # there are no guarantees
+        model = self.model
+        return plan_from(self.name, model, rates, keep_from(model, rates, kept), bound=bound)
+
+    def _minor_queries(self, unshed: Flow) -> NDArray[np.bool_]:
+        """Queries that would add next to nothing to the score."""
+        shares = self.model.weights * unshed.delivered
+        minor: NDArray[np.bool_] = (shares < _MINOR * shares.max(initial=0.0)) & (
+            unshed.delivered > 0.0
+        )
+        return minor
 
     def _throughput_plan(
         self, program: FlowProgram, rates: Floats, unshed: Flow, floors: Floats
@@ -110,11 +141,11 @@ class ExactPlanner:
 
         The score of the first run is held; zero weights come after small ones.
         """
-        weights, full = self.model.weights, unshed.delivered
-        shares = weights * full
-        minor = (shares < _MINOR * shares.max(initial=0.0)) & (full > 0.0)
+        minor = self._minor_queries(unshed)
         if not minor.any():
             return solution.kept
+        weights, full = self.model.weights, unshed.delivered
+        shares = weights * full
         score = float(weights @ self.model.delivered.times(solution.kept))
         if score <= 0.0:
             return solution.kept
@@ -192,18 +223,27 @@ class ExactPlanner:
         )
 
     def _program_for(self, rates: Floats, unshed: Flow) -> FlowProgram:
-        """The warm program, built anew when the rates have left its scale."""
-        if self._program is not None:
-            usual = (rates > self._smallest) & (rates < self._largest)
-            if usual.all() or (usual | (rates <= 0.0)).all():
-                return self._program
-        self._smallest, self._largest = rates / _RESCALE, rates * _RESCALE
-        fair = self.settings.objective is Objective.FAIRNESS
-        self._program = FlowProgram(
-            self.model,
-            unshed.offered,
-            self.settings.time_limit_seconds,
-            floors=fair or self._guarantees,
-            levels=fair,
-        )
+        """The warm program, written anew when rates have left its scale.
+
+        The scale of a stream then moves no further than it must. So a stream that
+        comes and goes is soon within the scale at both ends.
+        """
+        if self._program is None:
+            fair = self.settings.objective is Objective.FAIRNESS
+            self._reference = rates
+            self._program = FlowProgram(
+                self.model,
+                unshed.offered,
+                self.settings.time_limit_seconds,
+                floors=fair or self._guarantees,
+                levels=fair,
+            )
+            return self._program
+        reference = self._reference
+        usual = (rates > reference / _FALLEN) & (rates < reference * _RISEN)
+        if usual.all() or (usual | (rates <= 0.0)).all():
+            return self._program
+        near = np.clip(reference, rates / _RISEN_REFERENCE, rates * _FALLEN_REFERENCE)
+        self._reference = np.where(usual | (rates <= 0.0), reference, near)
+        self._program.rescale(self.model.unshed(self._reference).offered)
         return self._program

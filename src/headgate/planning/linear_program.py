@@ -68,15 +68,13 @@ class FlowProgram:
         levels: bool = True,
     ) -> None:
         self.model = model
-        self.scale = np.where(reference > 0.0, reference, 1.0)
         self._count = len(model.locations)
         self._blocked = closed_locations(model)
-        self._row_scale = _row_scale(model, self.scale)
         self._time_limit_seconds = time_limit_seconds
         self._solver = quiet_solver(time_limit_seconds)
-        splits = np.flatnonzero(model.input_of < 0)
+        self._splits = np.flatnonzero(model.input_of < 0)
         queries = len(model.outputs)
-        self._first_capacity = len(splits)
+        self._first_capacity = len(self._splits)
         self._has_floors, self._has_levels = floors, levels
         self._first_floor = self._first_capacity + len(model.constraints)
         self._first_level = self._first_floor + queries * floors
@@ -87,13 +85,29 @@ class FlowProgram:
         self._columns = np.arange(self._count + 1, dtype=np.int32)
         self._input_columns = self._columns[:-1][inputs]
         self._input_of = model.input_of[inputs]
-        self._input_scale = self.scale[inputs]
         self._input_closed = self._blocked[inputs]
         self._input_lower = np.zeros(len(self._input_columns))
-        self._score_reward = self._reward(model.weights, 0.0)
         self._nothing = np.zeros(queries)
         self._cost: Floats | None = None
-        self._pass_model(splits)
+        self._write(reference)
+
+    def rescale(self, reference: Floats) -> None:
+        """Write the program anew for rates of another size; the last basis stays.
+
+        Floors and levels have to be set again.
+        """
+        basis = self._solver.getBasis()
+        self._write(reference)
+        if basis.valid:
+            self._solver.setBasis(basis)
+
+    def _write(self, reference: Floats) -> None:
+        model = self.model
+        self.scale = np.where(reference > 0.0, reference, 1.0)
+        self._row_scale = _row_scale(model, self.scale)
+        self._input_scale = self.scale[model.entering]
+        self._score_reward = self._reward(model.weights, 0.0)
+        self._pass_model(self._splits)
 
     def set_rates(self, rates: Floats) -> None:
         """Move the bounds of the input arcs to new rates."""

@@ -91,21 +91,28 @@ class CutTable:
     def pruned(self) -> CutTable:
         """Without rows that repeat another or lie above another one everywhere."""
         rows = np.column_stack([self.intercepts, self.slopes])
-        size = np.maximum(np.max(np.abs(rows), axis=0), 1e-300)
-        rounded = np.round(rows / size / _SAME) * _SAME
-        _, first = np.unique(rounded, axis=0, return_index=True)
-        kept = rows[np.sort(first)]
-        scaled = kept / size
-        alive = np.ones(len(kept), dtype=bool)
-        for index in np.argsort(-np.sum(scaled, axis=1)):
-            others = scaled[alive & (np.arange(len(kept)) != index)]
-            alive[index] = not np.any(np.all(others <= scaled[index] + _SAME, axis=1))
-        return CutTable(self.inputs, kept[alive, 0], kept[alive, 1:], self.error_bound)
+        size = np.maximum(np.abs(rows).max(axis=0), 1e-300)
+        scaled = rows / size
+        rounded = np.round(scaled / _SAME)
+        first: dict[bytes, int] = {}
+        for index, row in enumerate(rounded):
+            first.setdefault(row.tobytes(), index)
+        chosen = list(first.values())
+        rows, scaled = rows[chosen], scaled[chosen]
+        alive = np.ones(len(rows), dtype=bool)
+        for index in (-scaled.sum(axis=1)).argsort().tolist():
+            below = (scaled <= scaled[index] + _SAME).all(axis=1)
+            alive[index] = np.count_nonzero(below & alive) == 1  # itself alone
+        return CutTable(self.inputs, rows[alive, 0], rows[alive, 1:], self.error_bound)
 
 
 def table_of_prices(model: FlowModel, prices: Floats, error_bound: float = 0.0) -> CutTable:
     """One row for each vector of prices (vectors x constraints), pruned."""
-    _, _, worth = _worths(model, prices)
+    if len(model.levels) == 1:
+        reward = model.delivered.transposed_times(model.weights)
+        worth = np.maximum(0.0, reward - prices @ model.load.dense)
+    else:
+        _, _, worth = _worths(model, prices)
     membership = np.zeros((len(model.locations), len(model.inputs)))
     entering = np.flatnonzero(model.input_of >= 0)
     membership[entering, model.input_of[entering]] = 1.0
@@ -185,10 +192,18 @@ def chain_table(model: FlowModel) -> CutTable:
         raise PlanningError("chain_table needs a model without splits")
     load = model.load.dense
     weights = model.delivered.transposed_times(model.weights)
-    corners = [np.zeros((1, len(model.constraints)))]
-    for size in range(1, min(load.shape) + 1):
+    corners = [np.zeros((1, len(model.constraints))), _single_corners(load, weights)]
+    for size in range(2, min(load.shape) + 1):
         corners.append(_corners(load, weights, size))
     return table_of_prices(model, np.concatenate(corners))
+
+
+def _single_corners(load: Floats, weights: Floats) -> Floats:
+    """Prices of one constraint at which one location is just worth its load."""
+    rows, columns = load.nonzero()
+    prices = np.zeros((len(rows), load.shape[0]))
+    prices[np.arange(len(rows)), rows] = weights[columns] / load[rows, columns]
+    return prices
 
 
 def _corners(load: Floats, weights: Floats, size: int) -> Floats:
@@ -199,13 +214,13 @@ def _corners(load: Floats, weights: Floats, size: int) -> Floats:
     found = []
     for chosen in rows:
         matrices = load[chosen][:, columns].transpose(1, 2, 0)  # systems x locations x prices
-        largest = np.max(np.abs(matrices), axis=(1, 2))
+        largest = np.abs(matrices).max(axis=(1, 2))
         solvable = np.abs(np.linalg.det(matrices)) > 1e-13 * largest**size
-        if not np.any(solvable):
+        if not solvable.any():
             continue
         right = weights[columns[solvable]][:, :, None]
         solved = np.linalg.solve(matrices[solvable], right)[:, :, 0]
         prices = np.zeros((len(solved), constraint_count))
         prices[:, chosen] = solved
-        found.append(prices[np.all(solved >= 0.0, axis=1)])
+        found.append(prices[(solved >= 0.0).all(axis=1)])
     return np.concatenate(found) if found else np.zeros((0, constraint_count))
