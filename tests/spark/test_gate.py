@@ -137,6 +137,15 @@ def test_two_queries_on_one_gated_stream_have_decisions_of_their_own(
     assert batches[: len(kept)] == kept[: len(batches)]
 
 
+def test_an_arrival_without_a_time_zone_is_measured_too(hg: Headgate, replay: Replay) -> None:
+    stream = replay(rate=500).withColumn("at", F.col("timestamp").cast("timestamp_ntz"))
+    gated = hg.gate(stream, "no zone", arrival="at", identity=["id"])
+    query = hg.start(gated.writeStream.format("noop"), name="no zone", latency=60)
+    rows = wait_for_batches(hg, "no zone", 2)
+    query.stop()
+    assert 0.0 < rows[-1]["latency_mean_seconds"] < 60.0
+
+
 def test_available_now_reads_everything_and_ends(
     hg: Headgate, replay: Replay, tmp_path: Path
 ) -> None:

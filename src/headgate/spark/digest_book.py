@@ -3,18 +3,12 @@
 `<checkpoint>/headgate/digests/*.jsonl`, one line for each gate and batch that dropped
 something, with the guarantees of `ledger_file`. `content` is the digest itself: digests
 of many batches merge with `headgate.reduction.merge_digests`.
-
-Called on the event thread. A disk that refuses raises an alarm; lines are held in memory
-until it works again, at most `_HELD` of a query (oldest out).
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +16,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.spark.alarms import Alarms
-from headgate.spark.ledger_file import LedgerFile
+from headgate.spark.book import Book
 from headgate.spark.policy_run import PolicyRun, outcome_of
 from headgate.spark.progress import BatchReport, GateReport
 from headgate.spark.query_run import QueryRun
 
-__all__ = ["DigestBook", "DigestLine", "digest_table"]
+__all__ = ["DIGEST_SCHEMA", "DigestBook", "DigestLine", "digest_rows", "digest_table"]
 
 _HELD = 1000
-_LINE_SCHEMA = (
+DIGEST_SCHEMA = (
     "time_seconds double, query string, query_id string, run_id string, batch bigint, "
     "gate string, policy string, level int, dropped bigint, "
     "groups array<struct<group: string, dropped_of_group: bigint, results: map<string, string>>>, "
@@ -55,79 +49,47 @@ class DigestLine:
     content: str
 
 
-class DigestBook:
-    """Opened files by the key of their run."""
+class DigestBook(Book):
+    """The digests; see `book` for what happens when a disk refuses."""
 
     def __init__(self, alarms: Alarms) -> None:
-        self.directories: list[Path] = []
-        self._alarms = alarms
-        self._files: dict[str, LedgerFile] = {}
-        self._held: dict[str, deque[DigestLine]] = {}
-        self._lock = threading.Lock()
+        super().__init__(alarms, "digests", _HELD)
 
     def open(self, run: QueryRun, directory: Path, run_id: str) -> None:
         """Begin or continue the digests of a query that has policies."""
-        if not run.policies:
-            return
-        with self._lock:
-            try:
-                self._files[run.key] = LedgerFile(directory, run_id)
-            except OSError as error:
-                self._alarms.raise_alarm("digests", run.name, f"cannot read {directory}: {error}")
-                return
-            self._held[run.key] = deque(maxlen=_HELD)
-            if directory not in self.directories:
-                self.directories.append(directory)
+        if run.policies:
+            with self._lock:
+                self._begin(run, directory, run_id)
 
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Lines for one finished batch."""
         del rates
         with self._lock:
-            file = self._files.get(run.key)
-            if file is None:
-                return
-            held = self._held[run.key]
-            try:
-                held.extend(_lines(run, report))
-                file.append(held)
-                held.clear()
-            except (OSError, ValueError) as error:
-                with suppress(OSError):  # closing tries to write once more
-                    file.close()
-                text = f"cannot write {file.directory}: {error}; {len(held)} lines wait in memory"
-                self._alarms.raise_alarm("digests", run.name, text)
-
-    def close(self, run: QueryRun) -> None:
-        with self._lock:
-            file = self._files.pop(run.key, None)
-            if file is not None:
-                file.close()
-
-    def close_all(self) -> None:
-        with self._lock:
-            for file in self._files.values():
-                file.close()
-            self._files.clear()
+            self._write(run, _lines(run, report))
 
 
 def digest_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:
     """One row for each gate, batch and group that lost something; read when it is used."""
     paths = [f"file://{path.absolute()}" for path in directories if any(path.glob("*.jsonl"))]
     if paths:
-        reader = spark.read.schema(_LINE_SCHEMA).option("mode", "DROPMALFORMED")
+        reader = spark.read.schema(DIGEST_SCHEMA).option("mode", "DROPMALFORMED")
         lines = reader.json(paths).dropDuplicates(["query_id", "batch", "gate"])
     else:
-        lines = spark.createDataFrame([], _LINE_SCHEMA)
+        lines = spark.createDataFrame([], DIGEST_SCHEMA)
+    return digest_rows(lines)
+
+
+def digest_rows(lines: DataFrame) -> DataFrame:
+    """One row for each group of each line."""
     return lines.selectExpr("* except (groups, content)", "inline(groups)", "content")
 
 
-def _lines(run: QueryRun, report: BatchReport) -> list[DigestLine]:
-    found = []
+def _lines(run: QueryRun, report: BatchReport) -> Iterator[DigestLine]:
+    """ValueError where a policy's notes cannot be read."""
     for gate, seen in report.gates.items():
         policy = run.policies.get(gate)
         if policy is not None and seen.dropped:
-            found.append(_line(run, report, gate, seen, policy))
-    return found
+            yield _line(run, report, gate, seen, policy)
 
 
 def _line(

@@ -66,6 +66,7 @@ __all__ = [
     "live_index",
     "open_values",
     "passes",
+    "time_of",
 ]
 
 METRIC_PREFIX = "headgate:"
@@ -134,7 +135,7 @@ def add_gate(
         columns[KEPT_COLUMN] &= F.coalesce(fresh, F.lit(True))
     if weight is not None:
         columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
-    metrics = count_metrics(KEPT_COLUMN, arrival, rows.seed, rows.metrics())
+    metrics = count_metrics(KEPT_COLUMN, time_of(frame, gate, arrival), rows.seed, rows.metrics())
     chosen = [
         column.alias(name, metadata=rows.choice.as_dict() if name == KEPT_COLUMN else {})
         for name, column in columns.items()
@@ -147,17 +148,19 @@ def add_gate(
 
 
 def count_metrics(
-    kept: str, arrival: str | None, seed: Column, others: Sequence[Column] = ()
+    kept: str, time: Column | None, seed: Column, others: Sequence[Column] = ()
 ) -> list[Column]:
-    """What every gate observes: offered, kept, when tuples arrived, and `others`."""
+    """What every gate observes: offered, kept, when tuples arrived, and `others`.
+
+    time: of the arrival; see `time_of`.
+    """
     # Each aggregate costs every row; these are the cheapest that say enough.
     metrics = [
         F.count(F.lit(1)).alias("offered"),
         F.sum(F.col(kept).cast("bigint")).alias("kept"),
         *others,
     ]
-    if arrival is not None:
-        time = F.col(quoted(arrival))
+    if time is not None:
         seconds = F.when(F.col(kept), time.cast("double"))  # a sum of these cannot overflow
         sampled = F.xxhash64(time, seed).bitwiseAND(F.lit(_SAMPLED_TUPLES - 1)) == 0
         sample = F.when(sampled, seconds)
@@ -200,6 +203,15 @@ def check_gate(
     """UsageError for mistakes in the call; the columns that are the identity."""
     _check(frame, gate, arrival)
     return _identity(frame, identity)
+
+
+def time_of(frame: DataFrame, gate: str, arrival: str | None) -> Column | None:
+    """The arrival as something that casts to seconds since 1970."""
+    if arrival is None:
+        return None
+    time = F.col(quoted(arrival))
+    without_zone = isinstance(type_of(frame, gate, arrival), TimestampNTZType)
+    return time.cast("timestamp") if without_zone else time
 
 
 def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:

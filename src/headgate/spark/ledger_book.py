@@ -1,23 +1,17 @@
-"""The ledgers of all queries of one driver: batch reports become rows on disk.
-
-Called on the event thread. A disk that refuses raises an alarm; the rows are held in
-memory, at most `_HELD_ROWS` of a query (oldest out), and written when it works again.
-"""
+"""The ledgers of all queries of one driver: batch reports become rows on disk."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from headgate.spark.alarms import Alarms
+from headgate.spark.book import Book
 from headgate.spark.decision import EVERYTHING
-from headgate.spark.ledger_file import COUNTED, UNCOUNTED, LedgerFile, LedgerLine, read_lines
+from headgate.spark.ledger_file import COUNTED, UNCOUNTED, LedgerLine, read_lines
 from headgate.spark.policy_run import outcome_of
 from headgate.spark.progress import BatchReport, GateReport
 from headgate.spark.query_run import QueryRun
@@ -28,39 +22,26 @@ _HELD_ROWS = 10_000
 _LONGEST_DIGEST = 20_000
 
 
-class LedgerBook:
-    """Opened ledgers by the key of their run."""
+class LedgerBook(Book):
+    """The ledgers; see `book` for what happens when a disk refuses."""
 
     def __init__(self, alarms: Alarms) -> None:
-        self.directories: list[Path] = []
-        self._alarms = alarms
-        self._files: dict[str, LedgerFile] = {}
-        self._held: dict[str, deque[LedgerLine]] = {}
-        self._lock = threading.Lock()
+        super().__init__(alarms, "ledger", _HELD_ROWS)
 
     def open(self, run: QueryRun, directory: Path, run_id: str, committed: Sequence[int]) -> None:
         """Begin or continue the ledger of a query; note batches whose numbers were lost."""
         with self._lock:
-            try:
-                file = LedgerFile(directory, run_id)
-            except OSError as error:
-                self._alarms.raise_alarm("ledger", run.name, f"cannot read {directory}: {error}")
+            file = self._begin(run, directory, run_id)
+            if file is None:
                 return
-            if directory not in self.directories:
-                self.directories.append(directory)
-            self._files[run.key] = file
-            self._held[run.key] = deque(maxlen=_HELD_ROWS)
             last = file.last_batch(run.query_id)
             lost = [batch for batch in committed if batch > last]
-            lines = [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
-            self._write(run, file, lines)
+            self._write(run, [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates])
 
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Rows for one finished batch."""
         with self._lock:
-            file = self._files.get(run.key)
-            if file is not None:
-                self._write(run, file, _lines(run, report, rates))
+            self._write(run, _lines(run, report, rates))
 
     def event_times(self, run: QueryRun, last_batch: int | None) -> tuple[dict[str, int], bool]:
         """Largest event time (microseconds) by gate, and whether all batches are in.
@@ -81,30 +62,6 @@ class LedgerBook:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         return read_lines(list(self.directories))
-
-    def close(self, run: QueryRun) -> None:
-        with self._lock:
-            file = self._files.pop(run.key, None)
-            if file is not None:
-                file.close()
-
-    def close_all(self) -> None:
-        with self._lock:
-            for file in self._files.values():
-                file.close()
-            self._files.clear()
-
-    def _write(self, run: QueryRun, file: LedgerFile, lines: list[LedgerLine]) -> None:
-        held = self._held[run.key]
-        held.extend(lines)
-        try:
-            file.append(held)
-            held.clear()
-        except OSError as error:
-            with suppress(OSError):  # closing tries to write once more
-                file.close()
-            text = f"cannot write {file.directory}: {error}; {len(held)} rows wait in memory"
-            self._alarms.raise_alarm("ledger", run.name, text)
 
 
 def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> list[LedgerLine]:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
 
-__all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "read_lines"]
+__all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "Line", "read_lines"]
 
 COUNTED, UNCOUNTED = "counted", "uncounted"
 _LARGEST_FILE = 16 * 1024 * 1024

@@ -55,6 +55,7 @@ from headgate.spark.gate import (
     fate,
     identity_hash,
     live_index,
+    time_of,
 )
 from headgate.spark.live_array import LiveArray
 from headgate.spark.policy_columns import RowColumns, check_predicate, key_of, kinds_of, verdict
@@ -156,6 +157,7 @@ class _PolicyGate:
         self.fate = f"{FATE_COLUMN}_{number}"
         self.live = LiveArray(spark, _OPEN).column()
         self.zero = live_index(identity)
+        self._time = time_of(frame, gate, arrival)
         types = {field.name: field.dataType for field in frame.schema.fields}
         one = identity[0] if len(identity) == 1 else _HASH_COLUMN
         now = self.number(_NOW).cast("double") / F.lit(1e6)
@@ -217,7 +219,7 @@ class _PolicyGate:
         measured = frame.withColumns(bottom).withColumn(_FELL_COLUMN, fell)
         stays = F.col(self.fate) & ((fallen == 0) | (fallen >= (level_now + 1) * _CHAIN))
         measured = measured.withColumns({STAYS_COLUMN: stays, _ODD_COLUMN: odd})
-        metrics = count_metrics(STAYS_COLUMN, self.arrival, identity_hash(self.identity))
+        metrics = count_metrics(STAYS_COLUMN, self._time, identity_hash(self.identity))
         for at in range(1, len(self.policy.levels) + 1):
             here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
             metrics.append(F.sum(here.cast("bigint")).alias(f"fell_{at}"))
@@ -259,7 +261,7 @@ class _PolicyGate:
             ]
         )
         reduced = moved.withColumns(orders).mapInArrow(_function(task), schema)
-        metrics = count_metrics(STAYS_COLUMN, self.arrival, identity_hash(self.identity))
+        metrics = count_metrics(STAYS_COLUMN, self._time, identity_hash(self.identity))
         metrics.append(F.collect_list(F.col(NOTE_COLUMN)).alias("notes"))
         return self._observed(reduced, metrics)
 

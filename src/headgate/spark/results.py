@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
 
 from headgate.errors import UsageError
+from headgate.spark.gate import time_of
 from headgate.spark.progress import RESULT_PREFIX, RESULT_QUANTILES
 from headgate.spark.row_columns import quoted, type_of
 
@@ -43,9 +44,8 @@ def measure_results(frame: DataFrame, name: str, arrival: str = OLDEST) -> DataF
             f"results {name!r}: column {arrival!r} is {kind.simpleString()}; expected a "
             "timestamp, or seconds since 1970 as a number"
         )
-    time = F.col(quoted(arrival))
-    if isinstance(kind, TimestampNTZType):
-        time = time.cast("timestamp")
+    time = time_of(frame, name, arrival)
+    assert time is not None
     seconds = time.cast("double")
     return frame.observe(
         RESULT_PREFIX + name,

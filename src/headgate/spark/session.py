@@ -38,13 +38,14 @@ from headgate.spark.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.classes import checked_priorities, class_settings, class_views
 from headgate.spark.clock import Clock
 from headgate.spark.companion import FORMAT, CompanionSource
-from headgate.spark.digest_book import DigestBook, digest_table
+from headgate.spark.digest_book import DIGEST_SCHEMA, DigestBook, digest_rows, digest_table
 from headgate.spark.estimates import WEIGHT
 from headgate.spark.gate import add_gate, check_gate, choose_rows
 from headgate.spark.ledger_book import LedgerBook
 from headgate.spark.ledger_file import read_lines
-from headgate.spark.ledger_table import ledger_directory, ledger_table
+from headgate.spark.ledger_table import LEDGER_SCHEMA, ledger_directory, ledger_table
 from headgate.spark.letter_book import LetterBook
+from headgate.spark.line_source import LineSource, stream_lines
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.listening import read_listening
 from headgate.spark.live_array import jvm_of
@@ -548,14 +549,24 @@ class Headgate:
         views = class_views(self._agent.coordinator, counts)
         return Report(self.mode(), dict(self._targets), sums, self.alarms_raised.all(), views)
 
-    def ledger(self) -> DataFrame:
-        """One row for each gate and batch: offered, kept, dropped, why, latency."""
+    def ledger(self, stream: bool = False) -> DataFrame:
+        """One row for each gate and batch: offered, kept, dropped, why, latency.
+
+        stream: as a streaming DataFrame of the queries that were started so far.
+        """
         self._settle()
+        if stream:
+            return stream_lines(self._spark, self._book.directories, LEDGER_SCHEMA)
         return ledger_table(self._spark, self._book.directories)
 
-    def digests(self) -> DataFrame:
-        """What gates with a policy dropped: a row for each gate, batch and group."""
+    def digests(self, stream: bool = False) -> DataFrame:
+        """What gates with a policy dropped: a row for each gate, batch and group.
+
+        stream: as for `ledger`.
+        """
         self._settle()
+        if stream:
+            return digest_rows(stream_lines(self._spark, self._digests.directories, DIGEST_SCHEMA))
         return digest_table(self._spark, self._digests.directories)
 
     def dead_letters(self, query: str, gate: str | None = None) -> DataFrame:
@@ -601,6 +612,7 @@ def _check_python(spark: SparkSession) -> None:
     """Register the sources; UsageError when Spark's Python cannot load them."""
     spark.dataSource.register(CompanionSource)
     spark.dataSource.register(ReplaySource)
+    spark.dataSource.register(LineSource)
     try:
         spark.readStream.format(FORMAT).option("agent", "").option("query", "").load()
     except PySparkException as error:
