@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
 
-__all__ = ["run"]
+__all__ = ["compare", "hashing", "run"]
 
 ROUNDS = 5
 WARM_UP_BATCHES = 6
@@ -34,15 +34,15 @@ def run(rounds: int = ROUNDS) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
     with spark_and_headgate() as (spark, hg):
         return {
-            "small": _compare(spark, hg, _hashing(2), 1_000, rounds),
-            "cheap": _compare(spark, hg, _hashing(2), 200_000, rounds),
-            "parsing": _compare(spark, hg, _parsing, 100_000, rounds),
-            "heavy": _compare(spark, hg, _hashing(40), 20_000, rounds),
-            "half_capacity": _half_capacity(spark, hg, _hashing(2), rounds),
+            "small": compare(spark, hg, hashing(2), 1_000, rounds),
+            "cheap": compare(spark, hg, hashing(2), 200_000, rounds),
+            "parsing": compare(spark, hg, _parsing, 100_000, rounds),
+            "heavy": compare(spark, hg, hashing(40), 20_000, rounds),
+            "half_capacity": _half_capacity(spark, hg, hashing(2), rounds),
         }
 
 
-def _hashing(times: int) -> Callable[[Any], Any]:
+def hashing(times: int) -> Callable[[Any], Any]:
     def work(stream: Any) -> Any:
         return stream.where(costly("value", times) != "").writeStream.format("noop")
 
@@ -60,7 +60,7 @@ def _parsing(stream: Any) -> Any:
     return shops.writeStream.format("noop").outputMode("update")
 
 
-def _compare(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
+def compare(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
     print(f"  {rows} rows a batch ...", file=sys.stderr, flush=True)
     with_gate: list[dict[str, float]] = []
     without: list[dict[str, float]] = []

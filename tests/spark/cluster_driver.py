@@ -1,4 +1,4 @@
-"""A driver on a cluster of two workers (own processes), where tasks fail and run again.
+"""A driver on a standalone cluster of two workers, where tasks fail and run again.
 
 Run by test_cluster.py. In every batch the first attempt at the first partition fails
 half-way. Each attempt leaves a file behind. A speculative copy is such an attempt too;
@@ -37,7 +37,7 @@ def disturbed(attempts: Path) -> Any:
     return pass_on
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, master: str) -> None:
     import pyspark
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -47,7 +47,9 @@ def main(directory: Path) -> None:
     import headgate
 
     spark = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
+        SparkSession.builder.master(master)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.executor.memory", "512m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")
@@ -59,7 +61,13 @@ def main(directory: Path) -> None:
     attempts.mkdir()
     hg = headgate.attach(spark, timeout="20s")
     reader = spark.readStream.format("headgate_replay").option("rate", str(ROWS_PER_SECOND))
-    stream = hg.gate(reader.load(), "orders", arrival="timestamp", identity=["id"])
+    stream = hg.gate(
+        reader.load(),
+        "orders",
+        arrival="timestamp",
+        identity=["id"],
+        dead_letters=directory / "letters",
+    )
     writer = stream.mapInArrow(disturbed(attempts), stream.schema).writeStream.format("parquet")
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
@@ -68,6 +76,8 @@ def main(directory: Path) -> None:
     while len(query.recentProgress) < BATCHES and query.isActive:
         time.sleep(0.2)
     query.stop()
+    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[union-attr]
+    (directory / "executors").write_text(str(executors))
     failure = query.exception()
     hg.close()
     spark.stop()
@@ -76,4 +86,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

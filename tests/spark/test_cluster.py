@@ -7,21 +7,28 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headgate.spark.ledger_file import read_lines
+from tests.spark.standalone_cluster import standalone_cluster
 from tests.spark.streams import expected_ids, logged_batches
+from tests.spark.test_dead_letters_on_spark import expected_letters
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_retried_tasks_on_a_cluster_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """Executors are other processes; every batch has a failed first attempt."""
-    subprocess.run(
-        [sys.executable, "-m", "tests.spark.cluster_driver", str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        timeout=300,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def test_retried_tasks_on_a_standalone_cluster_change_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A master and two workers; every batch has a failed first attempt."""
+    with standalone_cluster(tmp_path) as master:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.cluster_driver", str(tmp_path), master],
+            cwd=ROOT,
+            check=False,
+            timeout=300,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "executors").read_text() == "2"
     attempts = [path.name.split("-") for path in (tmp_path / "attempts").iterdir()]
     retried = {batch for batch, partition, number in attempts if partition == "0" and number > "0"}
     assert len(retried) >= 2
@@ -37,3 +44,7 @@ def test_retried_tasks_on_a_cluster_change_nothing(spark: SparkSession, tmp_path
     assert sum(row["kept"] for row in rows) == len(ids)
     last = logged_batches(checkpoint)[max(committed)][1]["row"]
     assert sum(row["offered"] for row in rows) == last
+    letters = spark.read.parquet(str(tmp_path / "letters" / "*" / "*")).toPandas()
+    written = letters["id"].tolist()  # type: ignore[index]
+    assert len(written) == len(set(written)) == sum(row["letters"] for row in rows) > 0
+    assert set(written) == expected_letters(spark, checkpoint, 0.1, max(committed))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -16,7 +17,17 @@ from headgate.spark.gate import identity_hash, passes
 from headgate.spark.letter_columns import _SECOND_HASH
 from headgate.spark.letters import letter_threshold
 from headgate.spark.session import Headgate, attach
-from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
+from headgate.spark.source_letters import LETTER_SALT
+from headgate.spark.source_offset import keeps
+from tests.spark.streams import (
+    expected_ids,
+    logged_batches,
+    logged_sources,
+    rows_of,
+    wait_for,
+    wait_for_batches,
+)
+from tests.spark.test_source_gate import kept_ids
 
 Replay = Callable[..., DataFrame]
 
@@ -153,3 +164,34 @@ def test_mistakes_are_said_before_anything_starts(hg: Headgate, replay: Replay) 
         hg.gate(replay(), "a", dead_letters=options)
     with pytest.raises(UsageError, match="no query 'nobody'"):
         hg.dead_letters("nobody")
+
+
+def test_a_gate_in_the_source_writes_letters_of_what_it_never_built(
+    hg: Headgate, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = hg.read("replay", "orders", {"rate": 3000}, dead_letters=tmp_path / "letters")
+    writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = hg.start(writer, name="letters inside")
+    wait_for_batches(hg, "letters inside", 1)
+    hg.limit("letters inside", "orders", 0.5)
+    wait_for(lambda: sum(row["dropped"] for row in rows_of(hg, "letters inside")) > 500)
+    query.stop()
+    rows = rows_of(hg, "letters inside")
+    last = max(row["batch"] for row in rows)
+    table = hg.dead_letters("letters inside").where(f"headgate_batch <= {last}")
+    assert table.columns == ["id", "key", "value", "timestamp", "headgate_gate", "headgate_batch"]
+    found = table.toPandas()["id"].tolist()  # type: ignore[index]
+    assert len(found) == len(set(found)) == sum(row["letters"] for row in rows) > 0
+    expected: set[int] = set()
+    start = 0
+    for batch, [offset] in logged_sources(tmp_path / "checkpoint").items():
+        ids = np.arange(start, offset.position["row"], dtype=np.uint64)
+        start = offset.position["row"]
+        if batch <= last:
+            kept = keeps(ids, offset.salt, offset.threshold)
+            limit = letter_threshold(0.1, "orders", offset.decision, True)
+            expected.update(ids[~kept & keeps(ids, LETTER_SALT, limit)].tolist())
+    assert set(found) == expected
+    out: Any = spark.read.parquet(str(tmp_path / "out")).toPandas()
+    assert set(out["id"]) == kept_ids(tmp_path / "checkpoint", {row["batch"] for row in rows})

@@ -44,7 +44,7 @@ def rows_between(gate: SourceGate, start: Row, end: Row) -> tuple[list[Row], Cou
                 if marker is None:
                     rows.append(row)
                 else:
-                    sums.update(marker)
+                    sums.update({name: marker[name] for name in ("offered", "lost")})
     return rows, sums
 
 

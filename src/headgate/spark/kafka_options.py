@@ -42,6 +42,7 @@ _OWN = {
     "timeout",
     "headgate.gate",
     "headgate.sametuples",
+    "headgate.letters",
 }
 _FIXED = {
     "enable.auto.commit": False,  # Spark's offset log says how far a query has come

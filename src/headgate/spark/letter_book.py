@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +13,7 @@ from headgate.spark.alarms import Alarms
 from headgate.spark.checkpoint import CheckpointState
 from headgate.spark.letter_columns import GateLetters, letters_of_gate, letters_table
 from headgate.spark.letter_sinks import clear_batch
-from headgate.spark.letters import read_settings
+from headgate.spark.letters import read_settings, text_of
 from headgate.spark.query_run import QueryRun
 
 __all__ = ["LetterBook"]
@@ -41,6 +41,21 @@ class LetterBook:
         settings = read_settings(gate, wanted)
         self.at_gates[number] = letters_of_gate(self._spark, frame, gate, settings, number)
         return self.at_gates[number]
+
+    def in_source(
+        self,
+        read: Callable[[str], DataFrame],
+        gate: str,
+        wanted: Mapping[str, Any] | str | os.PathLike[str] | None,
+    ) -> DataFrame:
+        """The stream that `read` makes with the option for these letters."""
+        if wanted is None:
+            return read("")
+        number = len(self.at_gates)
+        settings = read_settings(gate, wanted)
+        frame = read(text_of(settings, number))
+        self.at_gates[number] = letters_of_gate(self._spark, frame, gate, settings, number)
+        return frame
 
     def clear(self, run: QueryRun, state: CheckpointState) -> None:
         """A query is about to start: what its unfinished batch wrote before goes."""

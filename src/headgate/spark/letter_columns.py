@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyarrow.fs import FileType
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -111,7 +112,8 @@ def letters_table(letters: GateLetters, query_ids: Sequence[str]) -> DataFrame:
         return _read_topic(letters, query_ids)
     files, path = open_files(letters.settings.path)
     names = {directory_of(path, query_id, letters.gate) for query_id in query_ids}
-    found = [info.path for info in files.get_file_info(sorted(names)) if info.type]
+    infos = files.get_file_info(sorted(names))
+    found = [info.path for info in infos if info.type is not FileType.NotFound]
     if not found:
         return letters.spark.createDataFrame([], schema)
     scheme = letters.settings.path.partition("://")[0] if "://" in letters.settings.path else "file"

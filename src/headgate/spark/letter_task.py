@@ -19,7 +19,7 @@ import pyarrow as pa
 from headgate.spark.letter_sinks import LetterSink, Place, sink_of
 from headgate.spark.letters import LetterSettings
 
-__all__ = ["NOTE_DDL", "LetterTask", "letter_function"]
+__all__ = ["NOTE_DDL", "HeldLetters", "LetterTask", "letter_function"]
 
 NOTE_DDL = "struct<written: bigint, left: bigint, error: string>"
 _NOTE = pa.struct([("written", pa.int64()), ("left", pa.int64()), ("error", pa.string())])
@@ -38,7 +38,7 @@ class LetterTask:
         return self.run(batches, self._place)
 
     def run(self, batches: Iterable[Any], place: Callable[[], Place]) -> Iterator[Any]:
-        letters = _Letters(self.settings)
+        letters = HeldLetters(self.settings)
         waiting: Any = None
         for batch in batches:
             if not len(batch):
@@ -50,18 +50,22 @@ class LetterTask:
             letters.take(batch)
         if waiting is None:
             return
-        note = self._write(letters, place)
+        note = self.finish(letters, place)
         others: list[dict[str, Any] | None] = [None] * (len(waiting) - 1)
         yield pa.array([*others, note], _NOTE)
 
-    def _write(self, letters: _Letters, place: Callable[[], Place]) -> dict[str, Any] | None:
-        """The note; None where there was no letter."""
-        if not letters.seen:
+    def finish(
+        self, letters: HeldLetters, place: Callable[[], Place] | None = None
+    ) -> dict[str, Any] | None:
+        """Write what is held; the note, or None where there was no letter."""
+        if not letters.seen and not letters.error:
             return None
         written, error = 0, letters.error
         try:
             if letters.held:
-                written = self.sink_of(self.settings).write(letters.table(), place())
+                written = self.sink_of(self.settings).write(
+                    letters.table(), (place or self._place)()
+                )
         except Exception as failure:  # a query does not die because of its letters
             written = getattr(failure, "written", 0)
             error = f"{type(failure).__name__}: {failure}"
@@ -80,7 +84,7 @@ class LetterTask:
         return Place(query, self.gate, int(batch), context.partitionId())
 
 
-class _Letters:
+class HeldLetters:
     """The letters of one partition, within the limits."""
 
     def __init__(self, settings: LetterSettings) -> None:

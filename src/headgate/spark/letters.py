@@ -16,10 +16,11 @@ threshold that follows from the decision of the batch alone. So a replay chooses
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
@@ -32,16 +33,22 @@ from headgate.spark.threshold import millionths
 __all__ = [
     "BATCH_COLUMN",
     "GATE_COLUMN",
+    "LETTERS_OPTION",
     "LETTERS_PREFIX",
     "LetterCounts",
     "LetterGate",
     "LetterSettings",
     "letter_threshold",
+    "number_in",
     "read_settings",
     "safe_name",
+    "settings_in",
+    "text_of",
 ]
 
 BATCH_COLUMN, GATE_COLUMN = "headgate_batch", "headgate_gate"
+LETTERS_OPTION = "headgate.letters"
+"""Of a source with a gate."""
 LETTERS_PREFIX = "headgate letters:"
 """Of the observed metrics; must not begin like those of a gate."""
 _MOST_ROWS = 100_000
@@ -154,6 +161,19 @@ def read_settings(gate: str, given: Any) -> LetterSettings:
             raise UsageError(f"{where}: {name} must be at least 1, got {options[name]!r}")
     timeout = _seconds(where, options.get("timeout", "5s"))
     return LetterSettings(path, topic, share, **limits, timeout_seconds=timeout, producer=producer)
+
+
+def text_of(settings: LetterSettings, number: int) -> str:
+    """The option of a source with a gate; `number` finds the letters again in the driver."""
+    return json.dumps({"number": number, "settings": asdict(settings)})
+
+
+def settings_in(text: str) -> LetterSettings:
+    return LetterSettings(**json.loads(text)["settings"])
+
+
+def number_in(text: str) -> int:
+    return int(json.loads(text)["number"])
 
 
 def safe_name(name: str) -> str:

@@ -40,7 +40,7 @@ from pyspark.sql.classic.column import Column
 
 from headgate.spark.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
 from headgate.spark.letter_columns import LETTER_COLUMN, GateLetters
-from headgate.spark.letters import LETTERS_PREFIX, LetterGate
+from headgate.spark.letters import LETTERS_OPTION, LETTERS_PREFIX, LetterGate, number_in
 from headgate.spark.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policy_gate import GatePolicy
 from headgate.spark.policy_task import FATE_COLUMN, STATE_COLUMN
@@ -145,6 +145,7 @@ class PlanRewrite:
     def _gate(self, metrics: Any, gate: str) -> Any:
         if _is_source_gate(metrics):
             self.source_gates[gate] = SourceGateArray()
+            self._find_source_letters(metrics.child(), gate)
             return metrics.withNewChildren(self._seq([self._own_source(metrics.child(), gate)]))
         return metrics.withNewChildren(self._seq([self._own(metrics.child(), gate)]))
 
@@ -193,6 +194,13 @@ class PlanRewrite:
                 self.letters[gate] = LetterGate(
                     gate, found.number, found.settings, array, array.values[0], by_hash_alone
                 )
+
+    def _find_source_letters(self, relation: Any, gate: str) -> None:
+        text = relation.extraOptions().asCaseSensitiveMap().get(LETTERS_OPTION)
+        found = None if text is None else self._letters.get(number_in(str(text)))
+        if found is not None:
+            number, settings = found.number, found.settings
+            self.letters[gate] = LetterGate(gate, number, settings, SourceGateArray(), 0, True)
 
     def _find_policy(self, names: list[str], gate: str) -> None:
         for name in names:

@@ -40,6 +40,9 @@ _COUNTS = {
     "arrival_quantiles",
     "lost",
     "event_time_max",
+    "letters_written",
+    "letters_left",
+    "letters_error",
 }
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -290,7 +293,14 @@ def parse_progress(text: str) -> BatchReport:
         raise ValueError(f"not the progress of a query: {error!r}") from None
 
 
-def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None = None) -> GateReport:
+def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None) -> GateReport:
+    if "letters_written" in values:  # of a gate inside a source
+        prefix = "letters_"
+        letters = {
+            name.removeprefix(prefix): value
+            for name, value in values.items()
+            if name.startswith(prefix)
+        }
     return GateReport(
         int(values["offered"] or 0),  # a sum over no rows is null
         int(values["kept"] or 0),

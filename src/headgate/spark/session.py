@@ -140,16 +140,21 @@ class Headgate:
         options: Mapping[str, Any] | None = None,
         *,
         same_tuples: bool = False,
+        dead_letters: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> DataFrame:
         """A stream of `source` ("kafka" or "replay") with a gate inside; an ordinary DataFrame.
 
         Tuples fall before rows are built of them. The column `timestamp` is the arrival.
         options:     of the source; see `kafka_options` and `replay_source`.
-        same_tuples: as for `gate`.
+        same_tuples, dead_letters: as for `gate`.
         """
         if same_tuples:
             self._same_tuples.add(name)
-        return read_source(self._spark, source, name, options or {}, same_tuples)
+
+        def read(letters: str) -> DataFrame:
+            return read_source(self._spark, source, name, options or {}, same_tuples, letters)
+
+        return self._letters.in_source(read, name, dead_letters)
 
     def gate(
         self,

@@ -6,9 +6,9 @@ the agent for the decision of the batch, and puts both into the offset. The task
 decision with their share of the input; they look at the identities of the tuples and
 build rows only of those that stay.
 
-Each task ends with one *marker* row that says how many tuples it looked at and how many
-were gone; `add_source_gate` counts the marker and takes it out. So offered, kept and lost
-come from the same pass over the same rows.
+Each task ends with one *marker* row that says how many tuples it looked at, how many were
+gone and what became of dead letters; `add_source_gate` counts the marker and takes it out.
+So offered, kept and lost come from the same pass over the same rows.
 
 Guarantees: rows of a batch follow from its two offsets alone, so a replay is exact, also
 without an agent. Nothing waits = the offset that was given comes back, so Spark runs no
@@ -44,6 +44,7 @@ from headgate.spark.agent_client import AgentClient
 from headgate.spark.backlog import Backlog
 from headgate.spark.decision import EVERYTHING, UNREACHABLE, GateDecision
 from headgate.spark.gate import METRIC_PREFIX
+from headgate.spark.letters import LETTERS_OPTION
 from headgate.spark.source_offset import Position, SourceOffset, is_source_offset, keeps
 
 __all__ = [
@@ -62,8 +63,11 @@ __all__ = [
 GATE_OPTION = "headgate.gate"
 SAME_TUPLES_OPTION = "headgate.sameTuples"
 MARKER = "__headgate"
-MARKER_DDL = f"{MARKER} struct<offered: bigint, lost: bigint>"
-_MARKER_TYPE = pa.struct([("offered", pa.int64()), ("lost", pa.int64())])
+MARKER_DDL = (
+    f"{MARKER} struct<offered: bigint, lost: bigint, written: bigint, left: bigint, error: string>"
+)
+_COUNTS = ("offered", "lost", "written", "left")
+_MARKER_TYPE = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("error", pa.string())])
 _QUIET_SECONDS = 10.0
 
 
@@ -144,6 +148,7 @@ class SourceGate(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most = most
         self._gate = options.get(GATE_OPTION, "")
         self._same_tuples = options.get(SAME_TUPLES_OPTION, "false") == "true"
+        self._letters = options.get(LETTERS_OPTION, "")
         self._agent = AgentClient(options) if "agent" in options else None
         self._backlog = Backlog()
         self._end: Position | None = None
@@ -195,18 +200,31 @@ class SourceGate(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, GatedShare)
         offered = lost = 0
+        letters = self._letters_of(partition.threshold)
         for chunk in self._input.chunks(partition.share):
             offered += len(chunk.identities)
             lost += chunk.lost
             kept = keeps(chunk.identities, partition.salt, partition.threshold)
+            if letters is not None:
+                letters.take(chunk, kept)
             if kept.any():
                 rows = chunk.rows(kept)
                 columns = [*rows.columns, pa.nulls(rows.num_rows, _MARKER_TYPE)]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        marker = {"offered": offered, "lost": lost}
+        marker: dict[str, Any] = {"offered": offered, "lost": lost}
+        if letters is not None:
+            marker |= letters.finish()
         columns = [pa.nulls(1, column.type) for column in self._schema][:-1]
         columns.append(pa.array([marker], type=_MARKER_TYPE))
         yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _letters_of(self, threshold: int) -> Any:
+        """Letters of one task; None where none can fall. Only then is it imported."""
+        if not self._letters or threshold >= EVERYTHING:
+            return None
+        from headgate.spark.source_letters import SourceLetters
+
+        return SourceLetters(self._gate, self._letters, threshold)
 
     def stop(self) -> None:
         self._input.close()
@@ -249,9 +267,16 @@ class SourceGate(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._agent.tell(f"{self._gate}: {text}")
 
 
-def add_source_gate(frame: DataFrame, gate: str, arrival: str) -> DataFrame:
+def add_source_gate(
+    frame: DataFrame, gate: str, arrival: str, with_letters: bool = False
+) -> DataFrame:
     """The rows of a source with a gate in it, counted; the marker rows go."""
     marker, time_column = F.col(MARKER), F.col(arrival)
+    letters = [
+        F.sum(marker.written).alias("letters_written"),
+        F.sum(marker.left).alias("letters_left"),
+        F.max(marker.error).alias("letters_error"),
+    ]
     measured = frame.observe(
         METRIC_PREFIX + gate,
         F.sum(marker.offered).alias("offered"),
@@ -260,6 +285,7 @@ def add_source_gate(frame: DataFrame, gate: str, arrival: str) -> DataFrame:
         F.avg(time_column.cast("double")).alias("arrival_mean"),
         F.min(time_column).cast("double").alias("first_arrival"),
         F.max(time_column).cast("double").alias("last_arrival"),
+        *(letters if with_letters else ()),
     )
     return measured.where(marker.isNull()).drop(MARKER)
 

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource
 
 from headgate.errors import UsageError
 from headgate.spark.kafka_options import check_options
+from headgate.spark.letters import LETTERS_OPTION
 from headgate.spark.replay_gate import GatedReplaySource
 from headgate.spark.replay_source import profile_from
 from headgate.spark.source_gate import (
@@ -34,9 +35,17 @@ _SOURCES = ("kafka", "replay")
 
 
 def read_source(
-    spark: SparkSession, source: str, gate: str, options: Mapping[str, Any], same_tuples: bool
+    spark: SparkSession,
+    source: str,
+    gate: str,
+    options: Mapping[str, Any],
+    same_tuples: bool,
+    letters: str = "",
 ) -> DataFrame:
-    """The stream of a source with a gate in it, which keeps everything until a query is started."""
+    """The stream of a source with a gate in it, which keeps everything until a query is started.
+
+    letters: the option for dead letters; see `source_letters`.
+    """
     if source not in _SOURCES:
         raise UsageError(
             f"no source {source!r} with a gate inside; expected {' or '.join(_SOURCES)}. "
@@ -48,8 +57,10 @@ def read_source(
     kind = _kafka(texts) if source == "kafka" else _replay(texts)
     spark.dataSource.register(kind)
     texts |= {GATE_OPTION: gate, SAME_TUPLES_OPTION: _text(same_tuples)}
+    if letters:
+        texts[LETTERS_OPTION] = letters
     frame = spark.readStream.format(kind.name()).options(**texts).load()
-    return add_source_gate(frame, gate, "timestamp")
+    return add_source_gate(frame, gate, "timestamp", bool(letters))
 
 
 def _kafka(options: Mapping[str, str]) -> type[DataSource]:
