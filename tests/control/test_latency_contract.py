@@ -216,7 +216,7 @@ def test_a_longer_latency_never_keeps_more(build) -> None:
         kept = []
         for latency in (0.2, 0.9, 1.0, 1.1, 1.5, 3.0, 30.0):
             twin = pickle.loads(pickle.dumps(controller))
-            kept.append(twin.decide(replace(measurement, latency_mean_seconds=latency)).keep_tuples)
+            kept.append(twin.decide(measurement._replace(latency_mean_seconds=latency)).keep_tuples)
         assert kept == sorted(kept, reverse=True)
         check(controller.decide(measurement))
 
@@ -224,9 +224,9 @@ def test_a_longer_latency_never_keeps_more(build) -> None:
 @every_controller
 def test_an_unknown_backlog_is_guessed_from_the_rate(build) -> None:
     controller = build()
-    decision = controller.decide(replace(idle(0), waiting_tuples=None))
+    decision = controller.decide(idle(0)._replace(waiting_tuples=None))
     assert decision.expected_tuples == 20
     decision = controller.decide(
-        replace(idle(1), waiting_tuples=None, arrival_rate_per_second=None)
+        idle(1)._replace(waiting_tuples=None, arrival_rate_per_second=None)
     )
     assert decision.expected_tuples == 20

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 __all__ = ["Alarm", "KeepDecision", "LatencyController", "PeriodMeasurement", "Reason"]
 
 _LARGEST = 1e12
 """No count of tuples, no rate and no time in seconds is larger than this."""
+_NO_PERCENTILES: Mapping[float, float] = {}
 
 
 class Alarm(StrEnum):
@@ -52,8 +52,7 @@ class Reason(StrEnum):
     BEST_EFFORT = "the target is out of reach; kept a small share"
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodMeasurement:
+class PeriodMeasurement(NamedTuple):
     """One finished period, and what waits for the next one.
 
     time_seconds:             when the period ended, on any clock.
@@ -82,7 +81,7 @@ class PeriodMeasurement:
     waiting_age_seconds: float | None = None
     scheduling_delay_seconds: float = 0.0
     latency_mean_seconds: float | None = None
-    latency_percentiles_seconds: Mapping[float, float] = field(default_factory=dict)
+    latency_percentiles_seconds: Mapping[float, float] = _NO_PERCENTILES
     server_share: float = 1.0
 
     @property
@@ -101,15 +100,14 @@ class PeriodMeasurement:
     @property
     def is_usable(self) -> bool:
         """True when every number can be true, and kept is not above offered."""
-        waiting, processed = self.waiting_tuples, self.processed_tuples
-        rate, age = self.arrival_rate_per_second, self.waiting_age_seconds
+        time, duration, offered, kept, busy, waiting, processed, rate, age, delay, _, _, share = self
         return (
-            0 <= self.kept_tuples <= self.offered_tuples <= _LARGEST
-            and 0.0 <= self.duration_seconds <= _LARGEST
-            and 0.0 <= self.busy_seconds <= _LARGEST
-            and 0.0 <= self.scheduling_delay_seconds <= _LARGEST
-            and 0.0 < self.server_share <= 1.0
-            and math.isfinite(self.time_seconds)
+            0 <= kept <= offered <= _LARGEST
+            and 0.0 <= duration <= _LARGEST
+            and 0.0 <= busy <= _LARGEST
+            and 0.0 <= delay <= _LARGEST
+            and 0.0 < share <= 1.0
+            and math.isfinite(time)
             and (waiting is None or 0 <= waiting <= _LARGEST)
             and (processed is None or 0 <= processed <= _LARGEST)
             and (rate is None or 0.0 <= rate <= _LARGEST)
@@ -125,8 +123,7 @@ class PeriodMeasurement:
         if self.is_usable:
             return self
         offered = int(_at_least_zero(self.offered_tuples) or 0)
-        return replace(
-            self,
+        return self._replace(
             time_seconds=self.time_seconds if math.isfinite(self.time_seconds) else 0.0,
             duration_seconds=_at_least_zero(self.duration_seconds) or 0.0,
             busy_seconds=_at_least_zero(self.busy_seconds) or 0.0,
@@ -162,8 +159,7 @@ def _count(value: int | None) -> int | None:
     return None if good is None else int(good)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepDecision:
+class KeepDecision(NamedTuple):
     """How much to keep of what waits now.
 
     expected_tuples:           the number the decision was made for.
@@ -195,11 +191,11 @@ class KeepDecision:
             return cls.everything(
                 expected_tuples, Reason.TARGET_MET, alarms, predicted_latency_seconds
             )
-        kept = max(0, math.floor(limit_tuples))
+        limit = limit_tuples if limit_tuples > 0.0 else 0.0
         return cls(
             expected_tuples,
-            kept,
-            max(0.0, limit_tuples) / expected_tuples,
+            math.floor(limit),
+            limit / expected_tuples,
             reason,
             alarms,
             predicted_latency_seconds,

@@ -54,10 +54,9 @@ class BatchOutlook(NamedTuple):
 
     def latency_seconds(self, costs: TupleCosts, keep_tuples: float) -> float:
         """Predicted latency at the quantile if `keep_tuples` are kept."""
-        return (
-            self.age_seconds
-            + costs.busy_seconds(self.waiting_tuples, keep_tuples) / self.server_share
-        )
+        waiting, age, _, _, share = self
+        fixed, looking, processing = costs
+        return age + (fixed + looking * waiting + processing * keep_tuples) / share
 
 
 def plan_micro_batch(
@@ -71,7 +70,8 @@ def plan_micro_batch(
     everything = float(outlook.waiting_tuples)
     if outlook.latency_seconds(costs, everything) <= target_seconds:
         return everything
-    if costs.processing_seconds <= 0.0:
+    fixed, look, process = costs
+    if process <= 0.0:
         return everything  # dropping would save nothing
     _, age, interval, quantile, share = outlook
     longest = lasting = target_seconds / (1.0 + quantile)
@@ -81,9 +81,9 @@ def plan_micro_batch(
     if younger > 0.0:
         longest += min(younger, _YOUNGER_AT_MOST * interval)
     duration = min(target_seconds - age, longest)
-    looking = (costs.fixed_seconds + costs.looking_seconds * everything) / share
+    looking = (fixed + look * everything) / share
     seconds = max(duration - looking, least_slack * target_seconds)
-    return min(everything, seconds * share / costs.processing_seconds)
+    return min(everything, seconds * share / process)
 
 
 def smallest_micro_batch_latency_seconds(

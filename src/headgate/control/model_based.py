@@ -48,6 +48,7 @@ from headgate.control.micro_batch import (
     plan_micro_batch,
     smallest_micro_batch_latency_seconds,
 )
+from headgate.control.waiting_age import WaitingAge
 from headgate.errors import UsageError
 
 __all__ = ["ControlState", "ModelBasedController", "ModelBasedSettings", "ServiceKind"]
@@ -159,6 +160,7 @@ class ModelBasedController:
         self._rate_per_second: float | None = None
         self._promised_seconds: float | None = None  # what the model said of the next results
         self._shedding_seconds = 0.0
+        self._ages = WaitingAge()
         self._is_buffer = settings.service is ServiceKind.INPUT_BUFFER
 
     @property
@@ -220,7 +222,9 @@ class ModelBasedController:
         length = min(measurement.duration_seconds, _LONGEST_INTERVAL * worked)
         interval = max(length, settings.period_seconds)
         age = measurement.waiting_age_seconds
-        age_at_quantile = quantile * (interval if age is None else 2.0 * age)
+        if age is None:
+            age = self._ages.share(expected, interval) * interval
+        age_at_quantile = quantile * 2.0 * age
         outlook = BatchOutlook(expected, age_at_quantile, interval, quantile, share)
         keep = plan_micro_batch(outlook, costs, target, settings.least_slack)
         predicted = outlook.latency_seconds(costs, keep)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from headgate.control.contract import KeepDecision, PeriodMeasurement
 from headgate.control.model_based import ModelBasedController, ModelBasedSettings
@@ -198,7 +198,7 @@ class NodeController:
         for query, measurement in measurements.items():
             share = shares.get(query, 1.0)
             decision = self._controllers[query].choose(
-                replace(measurement.cleaned(), server_share=share)
+                measurement.cleaned()._replace(server_share=share)
             )
             decisions[query] = QueryDecision(decision, share, self.losses[query].loss_fraction)
         return decisions

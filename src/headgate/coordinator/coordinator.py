@@ -142,7 +142,7 @@ class Coordinator:
         plan = None if self._plan is None else self._plan.keep_fraction
         fed_back = None if answer is None else self._feedback(state, event, answer, plan or {})
         limit = self._class_limit(settings)
-        note = "" if answer is None else answer.reason.value
+        note = "" if answer is None else str(answer.reason)
         least, older = settings.keep_at_least, settings.drop_older_seconds
         decisions: list[Decision] = []
         for gate in settings.gates:
@@ -198,8 +198,11 @@ class Coordinator:
             wrong = self.ledger.enter(row)
             if wrong is not None:
                 decisions.append(RaiseAlarm(AlarmKind.LEDGER, f"{query}/{gate}", wrong))
+        if self._classes is None:  # nobody has a turn
+            state.complete(event)
+            return decisions
         turn = self._turns.end(query, now)
-        if self._classes is None or query_class is None:
+        if query_class is None:
             state.complete(event)
             return decisions
         share = 1.0 / (1 + len(self._turns.running))

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-from headgate.coordinator.events import GateCount
+from typing import NamedTuple
 
 __all__ = ["Ledger", "LedgerRow", "Totals"]
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
+class LedgerRow(NamedTuple):
     """One gate in one batch."""
 
     time_seconds: float
@@ -40,7 +38,7 @@ class Totals:
     kept: int = 0
     dropped: int = 0
 
-    def add(self, count: GateCount | LedgerRow | Totals) -> None:
+    def add(self, count: LedgerRow | Totals) -> None:
         self.offered += count.offered
         self.kept += count.kept
         self.dropped += count.dropped
@@ -61,35 +59,28 @@ class Ledger:
 
     def enter(self, row: LedgerRow) -> str | None:
         """Add one row. Returns what is wrong with it, or None when it was entered or known."""
-        if row.kept < 0 or row.dropped < 0 or row.offered != row.kept + row.dropped:
-            return (
-                f"batch {row.batch}: offered {row.offered} is not kept {row.kept} "
-                f"plus dropped {row.dropped}"
-            )
-        key = (row.query, row.batch, row.gate)
-        known = self._rows.get(key)
+        _, query, _, batch, gate, offered, kept, dropped, _ = row
+        if kept < 0 or dropped < 0 or offered != kept + dropped:
+            return f"batch {batch}: offered {offered} is not kept {kept} plus dropped {dropped}"
+        rows = self._rows
+        key = (query, batch, gate)
+        known = rows.get(key)
         if known is not None:
-            same = (known.offered, known.kept) == (row.offered, row.kept)
-            return (
-                None
-                if same
-                else (
-                    f"batch {row.batch} came again with other numbers: kept {row.kept} of "
-                    f"{row.offered}, before {known.kept} of {known.offered}"
-                )
-            )
-        place = (row.query, row.gate)
-        if row.batch > self._last_batch.get(place, -1):
-            self._last_batch[place] = row.batch
-        elif len(self._rows) >= self._keep_rows:
+            return _came_again(known, row)
+        place = (query, gate)
+        if batch > self._last_batch.get(place, -1):
+            self._last_batch[place] = batch
+        elif len(rows) >= self._keep_rows:
             return None  # a replay of a batch whose row has gone already
-        self._rows[key] = row
+        rows[key] = row
         total = self.totals.get(place)
         if total is None:
             total = self.totals[place] = Totals()
-        total.add(row)
-        if len(self._rows) > self._keep_rows:
-            self._rows.popitem(last=False)
+        total.offered += offered
+        total.kept += kept
+        total.dropped += dropped
+        if len(rows) > self._keep_rows:
+            rows.popitem(last=False)
         return None
 
     def rows(self) -> Iterator[LedgerRow]:
@@ -110,3 +101,12 @@ class Ledger:
     @property
     def balances(self) -> bool:
         return all(total.balances for total in self.totals.values())
+
+
+def _came_again(known: LedgerRow, row: LedgerRow) -> str | None:
+    if (known.offered, known.kept) == (row.offered, row.kept):
+        return None
+    return (
+        f"batch {row.batch} came again with other numbers: kept {row.kept} of {row.offered}, "
+        f"before {known.kept} of {known.offered}"
+    )
