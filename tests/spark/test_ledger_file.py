@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import GateDecision
 from headgate.spark.ledger_book import LedgerBook
@@ -24,6 +26,22 @@ def test_a_row_is_written_once_also_by_the_next_run(tmp_path: Path) -> None:
     second.append([replace(LINE, batch=1), replace(LINE, batch=2)])
     second.close()
     assert [row["batch"] for row in read_lines([tmp_path])] == [0, 1, 2]
+
+
+def test_rows_are_written_at_once_and_synced_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    now = [100.0]
+    ledger = LedgerFile(tmp_path, "r1", lambda: now[0])
+    for batch, at in enumerate((100.0, 100.5, 100.9, 101.0, 101.5)):
+        now[0] = at
+        ledger.append([replace(LINE, batch=batch)])
+        assert len(list(read_lines([tmp_path]))) == batch + 1
+    assert len(synced) == 2
+    ledger.close()
+    assert len(synced) == 3
 
 
 def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from benchmarks.spark.overhead import compare, hashing
 from pyspark.sql import SparkSession
 
-from benchmarks.spark.overhead import compare, hashing
 from headgate.spark.session import Headgate
 
 

@@ -74,12 +74,12 @@ def test_percentiles_follow_the_sampled_arrivals_when_there_are_enough() -> None
     quantiles = [START - t for t in (10.0, 9.0, 8.0, 2.0, 1.5, 1.0, 0.5, 0.0)]
     seen = {"offered": 2000, "kept": 1000, "arrival_mean": START - 1.5}
     seen |= {"first_arrival": START - 10.0, "last_arrival": START}
-    report = parse_progress(progress(**seen, sampled=60, arrival_quantiles=quantiles))
+    report = parse_progress(progress(**seen, arrival_quantiles=quantiles))
     percentiles = report.latency_percentiles_seconds(97.0)
     assert percentiles[95.0] == pytest.approx(2.0 + 8.0)
     assert percentiles[50.0] == pytest.approx(2.0 + 1.0)
     assert percentiles[97.0] == pytest.approx(2.0 + 8.5)
-    few = parse_progress(progress(**seen, sampled=5, arrival_quantiles=quantiles))
+    few = parse_progress(progress(**{**seen, "kept": 100}, arrival_quantiles=quantiles))
     assert few.latency_percentiles_seconds()[95.0] == pytest.approx(2.0 + 9.5)
 
 

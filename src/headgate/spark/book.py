@@ -33,13 +33,18 @@ class Book:
         with self._lock:
             file = self._files.pop(run.key, None)
             if file is not None:
-                file.close()
+                self._shut(file)
 
     def close_all(self) -> None:
         with self._lock:
             for file in self._files.values():
-                file.close()
+                self._shut(file)
             self._files.clear()
+
+    @staticmethod
+    def _shut(file: LedgerFile) -> None:
+        with suppress(OSError):  # closing tries to write once more
+            file.close()
 
     def _begin(self, run: QueryRun, directory: Path, run_id: str) -> LedgerFile | None:
         """Begin or continue the file of a query; None when the disk refuses."""
@@ -65,7 +70,6 @@ class Book:
             file.append(held)
             held.clear()
         except (OSError, ValueError) as error:
-            with suppress(OSError):  # closing tries to write once more
-                file.close()
+            self._shut(file)
             text = f"cannot write {file.directory}: {error}; {len(held)} rows wait in memory"
             self._alarms.raise_alarm(self._kind, run.name, text)

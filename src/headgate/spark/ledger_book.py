@@ -36,7 +36,9 @@ class LedgerBook(Book):
                 return
             last = file.last_batch(run.query_id)
             lost = [batch for batch in committed if batch > last]
-            self._write(run, [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates])
+            self._write(
+                run, [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
+            )
 
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Rows for one finished batch."""

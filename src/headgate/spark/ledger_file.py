@@ -1,19 +1,23 @@
 """The ledger on disk: lines of JSON beside the checkpoint, one for each gate and batch.
 
-No pyspark. A row is appended and synced to disk before the next one. Files are started
-anew with every run of the query and at `_LARGEST_FILE` bytes; none is ever rewritten.
+No pyspark. A row is handed to the system at once, so it survives the death of the driver,
+and the file is synced to disk at most once a second and when it is closed: to sync every row
+would hold up Spark's own logs. Files are started anew with every run of the query and at
+`_LARGEST_FILE` bytes; none is ever rewritten.
 
 Guarantees: a row stands once for each (query_id, batch, gate), also across restarts; a
 line that was cut off by a crash is passed over. A batch that Spark committed and whose
-numbers were lost (the driver died between the commit and the row) gets a row with the
-status "uncounted" when the query starts again.
+numbers were lost (the driver died between the commit and the row, or the machine before
+the row was on disk) gets a row with the status "uncounted" when the query starts again.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
@@ -22,6 +26,7 @@ __all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "Line", "read_lin
 
 COUNTED, UNCOUNTED = "counted", "uncounted"
 _LARGEST_FILE = 16 * 1024 * 1024
+_SYNC_EVERY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +87,14 @@ class Line(Protocol):
 
 
 class LedgerFile:
-    """Appends the rows of one run of one query."""
+    """Appends the rows of one run of one query. The clock is monotonic, in seconds."""
 
-    def __init__(self, directory: Path, run: str) -> None:
+    def __init__(
+        self, directory: Path, run: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.directory = directory
+        self._clock = clock
+        self._synced_at = -math.inf
         self._run = run
         self._part = 0
         self._file: TextIO | None = None
@@ -99,7 +108,7 @@ class LedgerFile:
         return max(batches, default=-1)
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Write rows that are not there yet, durably. OSError when the disk refuses."""
+        """Write rows that are not there yet. OSError when the disk refuses."""
         fresh = {(x.query_id, x.gate, x.batch): x for x in lines if self._is_new(x)}
         if not fresh:
             return
@@ -107,7 +116,8 @@ class LedgerFile:
         for line in fresh.values():
             file.write(json.dumps(asdict(cast(Any, line)), separators=(",", ":")) + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        if self._clock() - self._synced_at >= _SYNC_EVERY_SECONDS:
+            self._sync(file)
         for query_id, gate, batch in fresh:
             self._remember(query_id, gate, batch)
         if file.tell() > _LARGEST_FILE:
@@ -117,7 +127,13 @@ class LedgerFile:
     def close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            file.close()
+            with file:
+                self._sync(file)
+
+    def _sync(self, file: TextIO) -> None:
+        file.flush()
+        os.fsync(file.fileno())
+        self._synced_at = self._clock()
 
     def _is_new(self, line: Line) -> bool:
         return line.batch > self._last.get((line.query_id, line.gate), -1)

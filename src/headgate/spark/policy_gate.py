@@ -56,6 +56,7 @@ from headgate.spark.gate import (
     identity_hash,
     live_index,
     time_of,
+    with_sample,
 )
 from headgate.spark.live_array import LiveArray
 from headgate.spark.policy_columns import RowColumns, check_predicate, key_of, kinds_of, verdict
@@ -219,7 +220,7 @@ class _PolicyGate:
         measured = frame.withColumns(bottom).withColumn(_FELL_COLUMN, fell)
         stays = F.col(self.fate) & ((fallen == 0) | (fallen >= (level_now + 1) * _CHAIN))
         measured = measured.withColumns({STAYS_COLUMN: stays, _ODD_COLUMN: odd})
-        metrics = count_metrics(STAYS_COLUMN, self._time, identity_hash(self.identity))
+        metrics = count_metrics(STAYS_COLUMN, self._time)
         for at in range(1, len(self.policy.levels) + 1):
             here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
             metrics.append(F.sum(here.cast("bigint")).alias(f"fell_{at}"))
@@ -261,7 +262,7 @@ class _PolicyGate:
             ]
         )
         reduced = moved.withColumns(orders).mapInArrow(_function(task), schema)
-        metrics = count_metrics(STAYS_COLUMN, self._time, identity_hash(self.identity))
+        metrics = count_metrics(STAYS_COLUMN, self._time)
         metrics.append(F.collect_list(F.col(NOTE_COLUMN)).alias("notes"))
         return self._observed(reduced, metrics)
 
@@ -295,9 +296,11 @@ class _PolicyGate:
 
     def _observed(self, frame: DataFrame, metrics: Sequence[Column]) -> DataFrame:
         first, *others = metrics
-        observed = frame.observe(METRIC_PREFIX + self.gate, first, *others)
+        seed = identity_hash(self.identity)
+        measured = with_sample(frame, STAYS_COLUMN, self._time, seed)
+        observed = measured.observe(METRIC_PREFIX + self.gate, first, *others)
         if self.letters is not None:
-            observed = self.letters(observed, STAYS_COLUMN, identity_hash(self.identity))
+            observed = self.letters(observed, STAYS_COLUMN, seed)
         own = [F.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]
         return observed.where(F.col(STAYS_COLUMN)).select(*own)
 

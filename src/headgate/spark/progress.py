@@ -20,6 +20,7 @@ __all__ = [
     "ARRIVAL_QUANTILES",
     "RESULT_PREFIX",
     "RESULT_QUANTILES",
+    "SAMPLED_TUPLES",
     "BatchReport",
     "GateReport",
     "ResultReport",
@@ -36,7 +37,6 @@ _COUNTS = {
     "arrival_mean",
     "first_arrival",
     "last_arrival",
-    "sampled",
     "arrival_quantiles",
     "lost",
     "event_time_max",
@@ -47,6 +47,7 @@ _COUNTS = {
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 """As the gate observes them; 0.05 of the arrivals are older than 95 % of the latencies."""
+SAMPLED_TUPLES = 16
 _ENOUGH_SAMPLES = 32
 _CLOCK_TICK_SECONDS = 1.0
 _SHORTEST_INTERVAL_SECONDS = 0.01
@@ -57,7 +58,7 @@ class GateReport:
     """What one gate saw. Arrivals in seconds since 1970, None where there are none.
 
     The mean is over kept tuples, first and last over all. `arrival_quantiles` stand for
-    `ARRIVAL_QUANTILES`, from `sampled` kept tuples.
+    `ARRIVAL_QUANTILES`, from one in `SAMPLED_TUPLES` of the kept tuples.
     policy: what else was observed, for the policy of the gate to read.
     letters: what became of its dead letters; None for a gate that writes none.
     """
@@ -67,7 +68,6 @@ class GateReport:
     arrival_mean: float | None = None
     first_arrival: float | None = None
     last_arrival: float | None = None
-    sampled: int = 0
     arrival_quantiles: tuple[float, ...] = ()
     lost: int = 0  # gone at the source before they could be offered
     event_time_max_micros: int | None = None
@@ -81,14 +81,13 @@ class GateReport:
     def arrival_curve(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
         """Times and the shares of kept tuples that had arrived by then, both ascending.
 
-        Measured where enough tuples were sampled; else a straight line from the first to
-        the last arrival.
+        Measured where enough tuples were kept to sample from; else a straight line from the
+        first to the last arrival.
         """
         if self.kept == 0 or self.first_arrival is None or self.last_arrival is None:
             return None
-        if self.sampled >= _ENOUGH_SAMPLES and len(self.arrival_quantiles) == len(
-            ARRIVAL_QUANTILES
-        ):
+        enough = self.kept >= _ENOUGH_SAMPLES * SAMPLED_TUPLES
+        if enough and len(self.arrival_quantiles) == len(ARRIVAL_QUANTILES):
             return self.arrival_quantiles, ARRIVAL_QUANTILES
         return (self.first_arrival, self.last_arrival), (0.0, 1.0)
 
@@ -307,7 +306,6 @@ def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None) -> GateR
         _number(values.get("arrival_mean")),
         _number(values.get("first_arrival")),
         _number(values.get("last_arrival")),
-        int(values.get("sampled") or 0),
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         int(values.get("lost") or 0),
         values.get("event_time_max"),
