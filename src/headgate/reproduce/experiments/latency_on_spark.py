@@ -48,6 +48,7 @@ OVERLOADED_FROM = 120
 _SATURATED_BATCHES = 6
 _WARM_UP_BATCHES = 12
 _LONGEST_WARM_UP_SECONDS = 90.0
+_FEWEST_BATCHES = 4
 _GATE = "machines"
 
 
@@ -196,7 +197,7 @@ def _one(
     name = f"average cpu {copies} {target} {time.time_ns()}"
     with tempfile.TemporaryDirectory(prefix="headgate-trace-") as directory:
         trace = Path(directory, "rates.csv")
-        lines = rates_over_time(rate, round(seconds) + 60, seed)
+        lines = rates_over_time(rate, round(seconds + 2.0 * _LONGEST_WARM_UP_SECONDS), seed)
         trace.write_text("\n".join(f"{line:.6g}" for line in lines), encoding="utf-8")
         begun = time.time()
         stream = _replay(spark, {"pattern": "trace", "file": trace, "step": "1s", "epoch": begun})
@@ -204,7 +205,7 @@ def _one(
         writer = averages(gated, copies, cpu).writeStream.format("noop").outputMode("update")
         query = hg.start(writer, name=name, latency=target)
         try:
-            while time.time() < begun + seconds:
+            while time.time() < begun + seconds or _is_late(query, begun + seconds):
                 if query.exception() is not None:
                     raise query.exception()
                 time.sleep(0.1)
@@ -213,6 +214,12 @@ def _one(
     hg.report()  # waits for the last batch's numbers
     found = hg.ledger().where(f"query = '{name}' and offered > 0").orderBy("batch").collect()
     return [_row(batch, copies, target, begun, scale) for batch in found]
+
+
+def _is_late(query: Any, end: float) -> bool:
+    """A machine so busy that there is nothing to judge yet gets some time more."""
+    batches = sum(progress.numInputRows > 0 for progress in query.recentProgress)
+    return batches < _FEWEST_BATCHES and time.time() < end + _LONGEST_WARM_UP_SECONDS
 
 
 def _row(batch: Any, copies: int, target: float | None, begun: float, scale: Scale) -> Row:
