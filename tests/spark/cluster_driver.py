@@ -16,6 +16,7 @@ from typing import Any
 
 ROWS_PER_SECOND = 400
 BATCHES = 3
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def disturbed(attempts: Path) -> Any:
@@ -50,6 +51,8 @@ def main(directory: Path, master: str) -> None:
         SparkSession.builder.master(master)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "512m")
+        .config("spark.driver.extraJavaOptions", QUICK)
+        .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")

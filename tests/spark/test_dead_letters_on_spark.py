@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
+from headgate.reduction import PolicyBuilder, use
 from headgate.spark.gate import identity_hash, passes
 from headgate.spark.letter_columns import _SECOND_HASH
 from headgate.spark.letters import letter_threshold
@@ -195,3 +197,53 @@ def test_a_gate_in_the_source_writes_letters_of_what_it_never_built(
     assert set(found) == expected
     out: Any = spark.read.parquet(str(tmp_path / "out")).toPandas()
     assert set(out["id"]) == kept_ids(tmp_path / "checkpoint", {row["batch"] for row in rows})
+
+
+def test_gates_of_every_kind_write_letters_of_what_they_drop(
+    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    stream, wanted = replay(rate=400, keys=50), {"path": tmp_path / "letters", "share": 0.5}
+    columns = PolicyBuilder("readings", attribute="value").level(use("LT", "drop", value=0.5))
+    arrow = PolicyBuilder("readings", group="key").level(use("EVERY", "keep", count=2))
+    late = stream.withWatermark("timestamp", "1 second")
+    sliding = ("timestamp", "1 second", "500 milliseconds")
+    gated = {
+        "keyed": hg.gate(stream, "keyed", by_key=["key"], dead_letters=wanted),
+        "windowed": hg.gate(late, "windowed", by_window=sliding, dead_letters=wanted),
+        "columns": hg.gate(
+            stream, "columns", identity=["id"], policy=columns.build(), dead_letters=wanted
+        ),
+        "arrow": hg.gate(
+            stream, "arrow", "timestamp", ["id"], policy=arrow.build(), dead_letters=wanted
+        ),
+    }
+    frames = [frame.select("id", F.lit(name).alias("gate")) for name, frame in gated.items()]
+    writer = reduce(DataFrame.union, frames).writeStream.format("parquet")
+    writer = writer.option("path", str(tmp_path / "out"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = hg.start(writer, name="all kinds")
+    wait_for_batches(hg, "all kinds", 1)
+    for gate in gated:
+        hg.limit("all kinds", gate, 0.3)
+
+    def all_have_letters() -> bool:
+        rows = rows_of(hg, "all kinds")
+        return {row["gate"] for row in rows if row["letters"]} == set(gated)
+
+    wait_for(all_have_letters, what="letters of every gate")
+    assert query.exception() is None
+    query.stop()
+    rows = rows_of(hg, "all kinds")
+    last = max(row["batch"] for row in rows)
+    out: Any = spark.read.parquet(str(tmp_path / "out")).toPandas()
+    for gate in gated:
+        table = hg.dead_letters("all kinds", gate).where(f"headgate_batch <= {last}")
+        found: list[int] = table.toPandas()["id"].tolist()
+        mine = [row for row in rows if row["gate"] == gate]
+        assert len(found) == len(set(found)) == sum(row["letters"] for row in mine)
+        assert all(row["letters"] <= row["dropped"] for row in mine)
+        assert all(row["offered"] == row["kept"] + row["dropped"] for row in mine)
+        assert not set(found) & set(out["id"][out["gate"] == gate])
+        assert max(found) < sum(row["offered"] for row in mine)
+    with pytest.raises(UsageError, match="columns, arrow; name one"):
+        hg.dead_letters("all kinds")
