@@ -9,7 +9,7 @@ import pickle
 import pkgutil
 import random
 import typing
-from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, fields, is_dataclass
 
 import pytest
 

@@ -100,7 +100,9 @@ class PeriodMeasurement(NamedTuple):
     @property
     def is_usable(self) -> bool:
         """True when every number can be true, and kept is not above offered."""
-        time, duration, offered, kept, busy, waiting, processed, rate, age, delay, _, _, share = self
+        time, duration, offered, kept, busy, waiting, processed, rate, age, delay, _, _, share = (
+            self
+        )
         return (
             0 <= kept <= offered <= _LARGEST
             and 0.0 <= duration <= _LARGEST
