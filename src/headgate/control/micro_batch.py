@@ -16,10 +16,10 @@ this very batch. For the mean the error halves and changes its sign each time. F
 p near 1 it would hardly shrink, so a batch after a short interval grows by at most
 half of the gap; the target is then met with a little to spare.
 
-Where the age of the waiting tuples is known, it stands in the place of p I. While the
-rate rises most tuples are young, and the batch may last longer by as much as they are
-younger, up to an eighth of the interval. This comes from the arrivals, not from the last
-batch, so it changes nothing in how fast an error shrinks.
+Where the age of the waiting tuples is known, or guessed (`waiting_age`), it stands in the
+place of p I. While the rate rises most tuples are young, and the batch may last longer by
+as much as they are younger, up to an eighth of the interval. This comes from the arrivals,
+not from the last batch, so it changes nothing in how fast an error shrinks.
 
 Pure functions, O(1).
 """

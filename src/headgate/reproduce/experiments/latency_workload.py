@@ -111,6 +111,7 @@ def run_node(
     memory_tuples: int | None = None,
     service: ServiceKind = ServiceKind.INPUT_BUFFER,
     controller_settings: Mapping[str, float] | None = None,
+    reports_waiting_age: bool = False,
 ) -> SimulationResult:
     """The node under `load`: a control period of 250 ms as in the paper, or a trigger of 100 ms.
 
@@ -130,6 +131,7 @@ def run_node(
         latency_target_seconds=target_seconds,
         costs=WorkCosts(looking_seconds=looking),
         memory_tuples=memory_tuples,
+        reports_waiting_age=reports_waiting_age,
         warm_up_seconds=scale.warm_up_seconds,
     )
     return simulate(node_network(scale.copies), {STREAM: Poisson(load)}, settings)
