@@ -48,6 +48,7 @@ from headgate.network.yaml_fields import (
     read_text,
     read_values,
 )
+from headgate.network.yaml_spark import read_sink, read_source
 from headgate.network.yaml_syntax import MAX_BYTES, YamlSyntaxError, compose
 
 __all__ = ["MAX_PROBLEMS", "load_network", "parse_network"]
@@ -59,7 +60,11 @@ _FILE = TextFileKind(
 )
 
 _NODE = {"capacity": Field(read_quantity(AMOUNT))}
-_STREAM = {"rate": Field(read_quantity(RATE)), "tuple_bytes": Field(read_quantity(SIZE))}
+_STREAM = {
+    "rate": Field(read_quantity(RATE)),
+    "tuple_bytes": Field(read_quantity(SIZE)),
+    "source": Field(read_source),
+}
 _OPERATOR = {
     "kind": Field(read_kind, "give one of " + ", ".join(kind.value for kind in OperatorKind)),
     "input": Field(read_names, "name the streams or operators that it reads"),
@@ -79,6 +84,7 @@ _QUERY = {
     "class": Field(read_name),
     "latency": Field(read_quantity(DURATION)),
     "keep_at_least": Field(read_quantity(AMOUNT)),
+    "sink": Field(read_sink),
 }
 _LINK = {
     "from": Field(read_name, "name the node that sends"),
@@ -185,7 +191,7 @@ def _read_nodes(document: Document, node: yaml.Node, path: Path) -> tuple[Node, 
 
 def _read_streams(document: Document, node: yaml.Node, path: Path) -> tuple[Stream, ...]:
     return tuple(
-        Stream(name, values.get("rate"), values.get("tuple_bytes"))
+        Stream(name, values.get("rate"), values.get("tuple_bytes"), values.get("source"))
         for name, values in _read_section(document, node, path, _STREAM, "a stream")
     )
 
@@ -227,6 +233,7 @@ def _read_queries(document: Document, node: yaml.Node, path: Path) -> tuple[Quer
             values.get("input") or "",
             query_class=values.get("class"),
             latency_target_seconds=values.get("latency"),
+            sink=values.get("sink"),
             **_given(weight=values.get("weight"), keep_at_least=values.get("keep_at_least")),
         )
         for name, values in _read_section(document, node, path, _QUERY, "a query")

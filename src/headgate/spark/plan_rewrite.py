@@ -119,6 +119,7 @@ class PlanRewrite:
         self._policies = policies or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
+        self._done: dict[str, tuple[Any, Any]] = {}  # by gate: as it was, and as it is now
         self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
@@ -129,9 +130,13 @@ class PlanRewrite:
     def of(self, node: Any) -> Any:
         """The same plan with gates of its own."""
         gate = _gate_of(node)
-        if gate is not None:
-            return self._gate(node, gate)
-        return self._with_children(node, self.of)
+        if gate is None:
+            return self._with_children(node, self.of)
+        before, own = self._done.get(gate, (None, None))
+        if before is None or not before.equals(node):
+            own = self._gate(node, gate)
+            self._done.setdefault(gate, (node, own))
+        return own  # where a plan splits, both branches stay equal and Spark runs it once
 
     def _gate(self, metrics: Any, gate: str) -> Any:
         if _is_source_gate(metrics):
