@@ -22,7 +22,7 @@ left to be measured.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,8 +105,13 @@ class _Parts:
     links: tuple[Link, ...]
 
 
-def load_network(path: str | os.PathLike[str]) -> Network:
+Check = Callable[[Network], Iterable[Problem]]
+
+
+def load_network(path: str | os.PathLike[str], further: Check | None = None) -> Network:
     """The network that the file describes.
+
+    further: what else to look for in a network that is valid; problems get their lines.
 
     Raises NetworkError with every problem, each with its line, and UsageError if
     there is no file that can be read. Files above 2 MB are refused.
@@ -115,10 +120,10 @@ def load_network(path: str | os.PathLike[str]) -> Network:
         text = read_text_file(path, _FILE)
     except TextFileError as error:
         raise NetworkError([Problem((), error.message, str(path), error.line)]) from None
-    return parse_network(text, file=str(path))
+    return parse_network(text, str(path), further)
 
 
-def parse_network(text: str, file: str = "<text>") -> Network:
+def parse_network(text: str, file: str = "<text>", further: Check | None = None) -> Network:
     """The network that `text` describes; `file` is what problems call it.
 
     Raises NetworkError with every problem of the text, in the order of lines, and
@@ -145,9 +150,13 @@ def parse_network(text: str, file: str = "<text>") -> Network:
         )
     if document.problems or parts is None:
         raise NetworkError(_in_order(document.problems))
-    return Network(
+    network = Network(
         parts.name, parts.streams, parts.operators, parts.queries, parts.nodes, parts.links
     )
+    document.add_semantic(() if further is None else further(network))
+    if document.problems:
+        raise NetworkError(_in_order(document.problems))
+    return network
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

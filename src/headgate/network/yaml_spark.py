@@ -5,6 +5,8 @@ Options are passed on to Spark as they are written; what an option means is Spar
 
 from __future__ import annotations
 
+import re
+
 import yaml
 
 from headgate.network.elements import Sink, Source
@@ -21,7 +23,19 @@ from headgate.network.yaml_fields import (
     read_values,
 )
 
-__all__ = ["read_sink", "read_source"]
+__all__ = ["python_function", "read_sink", "read_source"]
+
+_FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+
+
+def python_function(code: str) -> tuple[str, str] | None:
+    """Module and name of the function, if the code is not SQL.
+
+    >>> python_function("shop.operators:enrich"), python_function("SELECT 1")
+    (('shop.operators', 'enrich'), None)
+    """
+    match = _FUNCTION.fullmatch(code.strip())
+    return None if match is None else (match[1], match[2])
 
 
 def read_source(document: Document, node: yaml.Node, path: Path) -> Source | None:

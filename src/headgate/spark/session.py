@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headgate.coordinator import ClassSettings, CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator import (
+    ClassSettings,
+    CoordinatorSettings,
+    Mode,
+    QuerySettings,
+    RatesObserved,
+)
 from headgate.coordinator.explain import because
 from headgate.errors import UsageError
+from headgate.network import Network, dump_network
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
 from headgate.spark import estimates
@@ -46,6 +53,7 @@ from headgate.spark.ledger_file import read_lines
 from headgate.spark.ledger_table import ledger_directory, ledger_table
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.live_array import jvm_of
+from headgate.spark.network_export import network_of_queries
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
 from headgate.spark.policy_run import PolicyRun
@@ -94,6 +102,7 @@ class Headgate:
         spark: SparkSession,
         timeout_seconds: float = 2.0,
         classes: Mapping[str, float] | ClassSettings | None = None,
+        network: Network | None = None,
     ) -> None:
         jvm_of(spark)
         if classes is not None and not isinstance(classes, ClassSettings):
@@ -107,7 +116,9 @@ class Headgate:
         self._book = LedgerBook(self.alarms_raised)
         self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
-        self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
+        settings = CoordinatorSettings(classes=classes, network=network)
+        self._agent = Agent(self.alarms_raised, self._record, settings)
+        self.measured: Callable[[], Network] | None = None  # of a network that is run
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
@@ -530,6 +541,20 @@ class Headgate:
         """What gates with a policy dropped: a row for each gate, batch and group."""
         self._settle()
         return digest_table(self._spark, self._digests.directories)
+
+    def network(self) -> str:
+        """What was measured, as a network file for `headgate plan` and `headgate simulate`.
+
+        Rates, costs, selectivities and the capacity of a network that is run; of queries that
+        were started by hand, their rates and what a tuple costs.
+        """
+        if self.measured is not None:
+            return dump_network(self.measured())
+        return dump_network(network_of_queries("measured", self._agent.measured_queries()))
+
+    def observe_network(self, event: RatesObserved) -> None:
+        """Measured numbers of the network that is run; the plan is made again if they moved."""
+        self._agent.observe_network(event)
 
     def alarms(self) -> list[Alarm]:
         """The last 1,000 alarms, oldest first."""
