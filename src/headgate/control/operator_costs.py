@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["OperatorCosts", "OperatorCostSettings"]
+__all__ = ["OperatorCostSettings", "OperatorCosts"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,7 @@ def network_of_queries(name: str, queries: list[MeasuredQuery]) -> Network:
             streams.append(Stream(stream, query.rates_per_second.get(gate, 0.0)))
         work = _free(f"{query.name} work", taken)
         operators.append(
-            Operator(
-                work, OperatorKind.SQL, tuple(inputs), _NODE, query.seconds_per_tuple, 1.0
-            )
+            Operator(work, OperatorKind.SQL, tuple(inputs), _NODE, query.seconds_per_tuple, 1.0)
         )
         outputs.append(
             Query(

@@ -11,10 +11,9 @@ the network file is evaluated.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +75,9 @@ class NetworkFrames:
             operator = self._network.operator_by_name[name]
             inputs = [self._arc(Arc(source, name), made[source]) for source in operator.inputs]
             frame = self._operator(operator, inputs)
-            kinds = (self._chosen.get(f"{source}->{name}", frozenset()) for source in operator.inputs)
+            kinds = (
+                self._chosen.get(f"{source}->{name}", frozenset()) for source in operator.inputs
+            )
             self._chosen[name] = frozenset().union(*kinds)
             arcs = self._network.arcs_from[name]
             if len(arcs) > 1:
@@ -156,8 +157,7 @@ class NetworkFrames:
             except HeadgateError as error:
                 why_not = str(error)
         self.drops[gate] = "random" if why_not is None else f"random, not {drop}: {why_not}"
-        named = choose_rows(frame, gate, identity)  # says what is wrong with the identity
-        del named
+        choose_rows(frame, gate, identity)  # says what is wrong with the identity
         columns = identity or [f.name for f in frame.schema.fields if _hashable(frame, f.name)]
         return GateRows(columns, gate)
 
@@ -231,7 +231,7 @@ def _like_replay(source: Source) -> Source:
     )
 
 
-def _function(operator: Operator, module: str, name: str) -> Any:
+def _function(operator: Operator, module: str, name: str) -> Callable[..., DataFrame]:
     where = f"operator {operator.name!r}: code {module}:{name}"
     try:
         found = getattr(importlib.import_module(module), name, None)
@@ -242,7 +242,8 @@ def _function(operator: Operator, module: str, name: str) -> Any:
         ) from error
     if not callable(found):
         raise UsageError(f"{where}: the module has no function of that name")
-    return found
+    function: Callable[..., DataFrame] = found
+    return function
 
 
 def _hashable(frame: DataFrame, name: str) -> bool:

@@ -235,7 +235,7 @@ class NetworkMonitor:
             group,
             report.end_seconds,
             report.duration_seconds,
-            self._offered(own, report),
+            self._offered(report),
             own.delivered(report, flows),
             busy_seconds,
             predicted,
@@ -281,7 +281,7 @@ class NetworkMonitor:
                     (1 - _RATE_MEMORY) * rate + _RATE_MEMORY * (old or 0.0) if known else rate
                 )
 
-    def _offered(self, own: GroupMonitor, report: BatchReport) -> dict[str, int]:
+    def _offered(self, report: BatchReport) -> dict[str, int]:
         """Tuples of each stream; every arc of a stream is offered all of them."""
         offered: dict[str, int] = {}
         for stream in self.running.network.streams:

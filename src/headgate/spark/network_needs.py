@@ -13,12 +13,11 @@ from headgate.errors import Problem
 from headgate.network import Network, Operator, OperatorKind, Query, Stream
 from headgate.network.yaml_spark import python_function
 
-__all__ = ["MULTIPLE_INPUTS", "problems_to_run"]
+__all__ = ["problems_to_run"]
 
-MULTIPLE_INPUTS = (OperatorKind.JOIN, OperatorKind.UNION)
 _STAND_INS = "or run with stand-ins for what has no code"
-_FILES = ("csv", "json", "orc", "parquet", "text", "xml")
-_NEEDS_PATH = (*_FILES, "avro", "delta")
+_WITH_SCHEMA = ("csv", "json", "orc", "parquet", "xml")
+_NEEDS_PATH = (*_WITH_SCHEMA, "avro", "text")
 
 
 def problems_to_run(network: Network, stand_ins: bool) -> list[Problem]:
@@ -41,13 +40,12 @@ def _stream(stream: Stream, stand_ins: bool) -> Iterator[Problem]:
             )
         elif not stream.rate_per_second:
             yield Problem((*place, "rate"), "missing; a stand-in arrives at the described rate")
-    elif stream.source.format in _FILES[:-1] and stream.source.schema is None:
-        if stream.source.format not in ("text", "orc", "parquet"):
-            yield Problem(
-                (*place, "source", "schema"),
-                f"missing; Spark does not guess the columns of {stream.source.format} in a "
-                "stream: give them, for example 'id bigint, text string'",
-            )
+    elif stream.source.format in _WITH_SCHEMA and stream.source.schema is None:
+        yield Problem(
+            (*place, "source", "schema"),
+            f"missing; Spark does not guess the columns of {stream.source.format} in a "
+            "stream: give them, for example 'id bigint, text string'",
+        )
 
 
 def _operator(operator: Operator, stand_ins: bool) -> Iterator[Problem]:

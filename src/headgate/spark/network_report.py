@@ -191,8 +191,10 @@ class NetworkRecord:
             total = sum(
                 stretch.seconds
                 * planner.plan(
-                    {s.name: stretch.offered.get(s.name, 0.0) / stretch.seconds
-                     for s in network.streams}
+                    {
+                        s.name: stretch.offered.get(s.name, 0.0) / stretch.seconds
+                        for s in network.streams
+                    }
                 ).score
                 for stretch in stretches
             )

@@ -42,7 +42,7 @@ from headgate.spark.progress import parse_progress
 from headgate.spark.session import Headgate
 from headgate.spark.task_time import TaskTimes
 
-__all__ = ["NetworkRun", "RunSettings", "read_network", "run_network"]
+__all__ = ["GateNow", "NetworkRun", "RunSettings", "read_network", "run_network"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,19 @@ class RunSettings:
     timeout_seconds: float = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class GateNow:
+    """One gate in the last batch of its Spark query."""
+
+    query: str
+    gate: str
+    offered_per_second: float
+    keep_fraction: float
+    why: str
+    latency_seconds: float | None
+    target_seconds: float | None
+
+
 def read_network(path: str | os.PathLike[str], stand_ins: bool = False) -> Network:
     """The network of a file, with everything that is needed to run it."""
     return load_network(path, lambda network: problems_to_run(network, stand_ins))
@@ -81,11 +94,13 @@ def run_network(
 
 
 class NetworkRun:
-    """A network that runs; made by `run_network`. `headgate` is what its queries are attached to."""
+    """A network that runs; made by `run_network`. `headgate` is what its queries report to."""
 
     def __init__(self, spark: SparkSession, network: Network, settings: RunSettings) -> None:
         self.cores = max(1, spark.sparkContext.defaultParallelism)
-        self.running: RunningNetwork = as_it_runs(network, self.cores, tuple(settings.classes or ()))
+        self.running: RunningNetwork = as_it_runs(
+            network, self.cores, tuple(settings.classes or ())
+        )
         self.settings = settings
         self.monitor = NetworkMonitor(self.running, self.cores)
         self.record = NetworkRecord(
@@ -189,6 +204,39 @@ class NetworkRun:
             news = self.monitor.news(time.time())
         if news is not None:
             self.headgate.observe_network(news)
+
+    def gates_now(self) -> list[GateNow]:
+        """What each gate does, from the last batch of its query."""
+        found = []
+        for run in self.headgate.runs():
+            report = run.last_report
+            if report is None:
+                continue
+            why = {d.gate: d.why.bound.value for d in run.decided}
+            for gate, seen in report.gates.items():
+                found.append(
+                    GateNow(
+                        run.name,
+                        gate,
+                        run.rates.get(gate, 0.0),
+                        seen.kept / seen.offered if seen.offered else 1.0,
+                        why.get(gate, "nothing"),
+                        report.latency_mean_seconds(),
+                        run.target_seconds,
+                    )
+                )
+        return found
+
+    def load_now(self) -> float | None:
+        """Task seconds per second over the run; None before anything was counted."""
+        with self._lock:
+            seconds = self.record.seconds
+            return self.record.measured_seconds / seconds if seconds > 0.0 else None
+
+    def capacity(self) -> float:
+        """Task seconds per second that the application gets done."""
+        with self._lock:
+            return self.monitor.capacity()
 
     def measured(self) -> Network:
         """The running network with what was measured: rates, costs, selectivities, capacity."""

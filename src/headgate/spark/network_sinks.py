@@ -45,8 +45,9 @@ def _in_one(group: Group, outputs: Mapping[str, DataFrame]) -> DataFrame:
     parts = []
     for place, query in enumerate(group.queries):
         columns = [
-            (F.struct("*") if other is query else F.lit(None).cast(outputs[other.name].schema))
-            .alias(f"rows{number}")
+            (
+                F.struct("*") if other is query else F.lit(None).cast(outputs[other.name].schema)
+            ).alias(f"rows{number}")
             for number, other in enumerate(group.queries)
         ]
         parts.append(outputs[query.name].select(F.lit(place).alias(_QUERY), *columns))

@@ -552,6 +552,10 @@ class Headgate:
             return dump_network(self.measured())
         return dump_network(network_of_queries("measured", self._agent.measured_queries()))
 
+    def runs(self) -> list[QueryRun]:
+        """The queries that run, to look at."""
+        return self._agent.runs
+
     def observe_network(self, event: RatesObserved) -> None:
         """Measured numbers of the network that is run; the plan is made again if they moved."""
         self._agent.observe_network(event)

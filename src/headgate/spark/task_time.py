@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 __all__ = ["TaskTimes"]
@@ -60,7 +59,7 @@ class TaskTimes:
                 said = _BATCH.search(str(text.get())) if text.isDefined() else None
                 if said is not None and int(said[1]) == batch:
                     found.append((job, str(data.status().toString()) not in _RUNNING))
-            except Py4JError:  # forgotten meanwhile
+            except Exception:  # forgotten meanwhile
                 continue
         return found
 
@@ -72,7 +71,7 @@ class TaskTimes:
     def _stage_seconds(self, stage: int) -> float:
         try:
             data = self._store.lastStageAttempt(stage)
-        except Py4JError:  # skipped: its result was there already
+        except Exception:  # skipped: its result was there already
             return 0.0
         if str(data.status().toString()) == "SKIPPED":
             return 0.0
