@@ -6,7 +6,7 @@ import pytest
 
 from headgate.coordinator import QuerySettings
 from headgate.errors import UsageError
-from headgate.network import Statistics, dump_network, parse_network
+from headgate.network import dump_network, parse_network
 from headgate.planning import ExactPlanner
 from headgate.spark.decision import GateDecision
 from headgate.spark.network_export import MeasuredQuery, network_of_queries
@@ -55,6 +55,7 @@ def watched(batches: int) -> tuple[NetworkMonitor, NetworkRecord]:
         seen = report(batch, offered, keep, 0.2 + tasks / 1.6)
         flows = {"light": offered, "heavy": round(offered * keep)}
         record.add(monitor.observe("split", seen, flows, tasks))
+        record.learn(monitor.statistics(), monitor.capacity())
     return monitor, record
 
 
@@ -84,7 +85,7 @@ def test_nothing_is_told_before_anything_was_learnt() -> None:
     monitor, record = watched(1)  # the first batch compiles code and starts processes
     assert monitor.news(1.0) is None
     assert record.score() is None
-    assert record.best_score(measured_network(monitor), Statistics()) is None
+    assert record.best_score() is None
 
 
 def test_what_was_measured_is_a_network_file_that_can_be_planned() -> None:
@@ -96,9 +97,8 @@ def test_what_was_measured_is_a_network_file_that_can_be_planned() -> None:
 
 
 def test_the_score_is_set_against_the_best_plan_of_what_was_measured() -> None:
-    monitor, record = watched(60)
-    score = record.score()
-    best = record.best_score(measured_network(monitor), Statistics(monitor.statistics()))
+    _, record = watched(60)
+    score, best = record.score(), record.best_score()
     assert score is not None
     assert best is not None
     assert 0.0 < score <= best * 1.05

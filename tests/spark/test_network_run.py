@@ -63,7 +63,8 @@ def plan_of(run: NetworkRun, query: str) -> str:
 
 
 def test_the_split_of_the_paper_drops_on_the_costlier_branch(spark: SparkSession) -> None:
-    with run_network(spark, parse_network(SPLIT)) as run:
+    settings = RunSettings(warm_up_batches=3)
+    with run_network(spark, parse_network(SPLIT), settings) as run:
         until(run, lambda: run.record.seconds > 8.0)
         until(run, lambda: "ReusedExchange" in plan_of(run, "split run"))
         report = run.report()

@@ -168,4 +168,6 @@ def _figures(report: NetworkReport) -> list[Text]:
             )
         )
     lines += [Text(f"alarm: {text}", style="yellow") for text in report.alarms[-5:]]
-    return lines or [Text("Too short for figures: they begin after the second batch.", "dim")]
+    return lines or [
+        Text("Too short for figures: they begin when ten batches have warmed up.", "dim")
+    ]

@@ -20,6 +20,8 @@ from headgate.network import Network, Node, Operator, Query
 __all__ = ["NODE", "Group", "RunningNetwork", "as_it_runs"]
 
 NODE = "spark"
+_USUAL_PERIOD_SECONDS = 2.0
+_PERIOD_OF_TARGET = 0.6
 _WITHOUT_CLASS = "other"
 
 
@@ -40,6 +42,17 @@ class Group:
         """The shortest of its queries': they have their batches in common."""
         targets = [q.latency_target_seconds for q in self.queries]
         return min((target for target in targets if target is not None), default=None)
+
+    @property
+    def period_seconds(self) -> float:
+        """Time between two batches.
+
+        A tuple waits half of it for its batch, and at full load all of it for the batch to
+        end; so the mean latency stays below the target. Shorter ones would spend more on
+        planning and committing batches.
+        """
+        target = self.latency_target_seconds
+        return _USUAL_PERIOD_SECONDS if target is None else _PERIOD_OF_TARGET * target
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 Told of every batch, it answers with what the planner should know. Costs are in task seconds:
 the time for which a tuple keeps a core busy. The capacity is what the application gets done in
 task seconds per second: of the cores' time, what is left when Spark has planned and committed a
-batch in every period. The period follows from the shortest latency target: a tuple waits half of
-it for its batch, and all of it for the batch to end.
+batch in every period (see `Group.period_seconds`).
 
 Guarantees: memory is bounded. The first batch of a query teaches nothing but rates: it compiles
 code and starts processes. Not guaranteed: the cost of operators that always see the same share
@@ -26,9 +25,7 @@ from headgate.spark.threshold import EVERYTHING
 __all__ = ["BatchSeen", "GroupMonitor", "NetworkMonitor"]
 
 _UNKNOWN_COST_SECONDS = 1e-5
-_USUAL_PERIOD_SECONDS = 2.0
-_PERIOD_OF_TARGET = 2.0 / 3.0
-_FIXED_SECONDS = 0.15
+_FIXED_SECONDS = 0.2
 _MOST_OF_CORES = 0.97
 _LEAST_OF_CORES = 0.05
 _MOVED = 0.02
@@ -76,20 +73,18 @@ class GroupMonitor:
                 believed_scale=0.3,
                 believed_ratio=0.3,
                 fixed_seconds=_FIXED_SECONDS,
+                fixed_deviation_seconds=0.3,
                 drift=0.01,
                 common_drift=0.02,
             ),
-        )
-        target = self.group.latency_target_seconds
-        self.period_seconds = (
-            _USUAL_PERIOD_SECONDS if target is None else _PERIOD_OF_TARGET * target
         )
 
     def capacity(self) -> float:
         """Task seconds per second with one batch in each period."""
         per_task = max(self.durations.cost_seconds[_TASKS], 1.0 / (4.0 * self.cores))
-        in_tasks = (self.period_seconds - self.durations.fixed_seconds) / per_task
-        return (in_tasks - self.costs.fixed_seconds) / self.period_seconds
+        period = self.group.period_seconds
+        in_tasks = (period - self.durations.fixed_seconds) / per_task
+        return (in_tasks - self.costs.fixed_seconds) / period
 
     def statistics(self) -> dict[str, OperatorStatistics]:
         cost = self.costs.cost_seconds

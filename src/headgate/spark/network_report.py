@@ -1,7 +1,7 @@
 """How a network did: counts, latency, the score beside the best possible one. No pyspark.
 
-The best score is computed afterwards, with the costs, selectivities and the capacity that were
-measured until then: the exact planner solves every stretch of time again, with what was offered
+The best score is computed afterwards, with the mean costs, selectivities and capacity of the
+time that is counted: the exact planner solves every stretch of time again, with what was offered
 in it. So it knows what the planner at work had to find out first.
 
 Memory is bounded: stretches of time are joined when there are more than 2,000.
@@ -10,11 +10,11 @@ Memory is bounded: stretches of time are joined when there are more than 2,000.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.errors import HeadgateError
-from headgate.network import Network, Statistics
+from headgate.network import Network, OperatorStatistics, Statistics
 from headgate.planning import ExactPlanner
 from headgate.spark.network_monitor import BatchSeen
 
@@ -129,6 +129,7 @@ class NetworkRecord:
     network: Network
     reader: Mapping[str, str]
     groups: tuple[str, ...]
+    warm_up_batches: int = 1
     delivered: dict[str, int] = field(default_factory=dict)
     counted_delivered: dict[str, int] = field(default_factory=dict)
     latency: dict[str, tuple[float, float]] = field(default_factory=dict)  # sum, seconds
@@ -136,10 +137,14 @@ class NetworkRecord:
     measured_seconds: float = 0.0
     began: float | None = None
     last: float = 0.0
-    _warm: set[str] = field(default_factory=set)
+    _warm: dict[str, int] = field(default_factory=dict)
     _stretches: list[_Stretch] = field(default_factory=list)
     _offered: dict[str, float] = field(default_factory=dict)
     _stretch_began: float = 0.0
+    _sums: dict[str, tuple[float, float]] = field(default_factory=dict)  # cost, selectivity
+    _windows: dict[str, tuple[float, ...] | None] = field(default_factory=dict)
+    _capacity_sum: float = 0.0
+    _knowledge: int = 0
 
     @property
     def seconds(self) -> float:
@@ -147,13 +152,13 @@ class NetworkRecord:
         return 0.0 if self.began is None else max(0.0, self.last - self.began)
 
     def add(self, seen: BatchSeen) -> None:
-        """One batch. Figures count from the moment when every group has run two batches."""
+        """One batch. Figures count from the moment when every group is warm: costs are known,
+        and Java has compiled what runs often."""
         for query, count in seen.delivered.items():
             self.delivered[query] = self.delivered.get(query, 0) + count
         if self.began is None:
-            if seen.learnt:
-                self._warm.add(seen.group)
-            if len(self._warm) == len(self.groups):
+            self._warm[seen.group] = self._warm.get(seen.group, 0) + int(seen.learnt)
+            if all(self._warm.get(g, 0) >= self.warm_up_batches for g in self.groups):
                 self.began = self.last = self._stretch_began = seen.end_seconds
             return
         self.last = max(self.last, seen.end_seconds)
@@ -170,6 +175,30 @@ class NetworkRecord:
             )
         self._add_offered(seen)
 
+    def learn(self, statistics: Mapping[str, OperatorStatistics], capacity: float) -> None:
+        """What was known after a batch; the best score goes by the mean over the time counted."""
+        if self.began is None:
+            return
+        self._knowledge += 1
+        self._capacity_sum += capacity
+        for name, numbers in statistics.items():
+            cost, selectivity = self._sums.get(name, (0.0, 0.0))
+            self._sums[name] = (
+                cost + (numbers.cost_seconds or 0.0),
+                selectivity + (numbers.selectivity or 0.0),
+            )
+            self._windows[name] = numbers.window_tuples
+
+    def _mean_network(self) -> tuple[Network, Statistics]:
+        count = self._knowledge
+        known = {
+            name: OperatorStatistics(cost / count, selectivity / count, self._windows[name])
+            for name, (cost, selectivity) in self._sums.items()
+        }
+        [node] = self.network.nodes
+        mean = replace(node, capacity=self._capacity_sum / count)
+        return replace(self.network, nodes=(mean,)), Statistics(known)
+
     def latency_seconds(self, group: str) -> float | None:
         total, weight = self.latency.get(group, (0.0, 0.0))
         return total / weight if weight > 0.0 else None
@@ -181,11 +210,12 @@ class NetworkRecord:
         weights = {query.name: query.weight for query in self.network.queries}
         return sum(weights[q] * n for q, n in self.counted_delivered.items()) / self.seconds
 
-    def best_score(self, network: Network, statistics: Statistics) -> float | None:
+    def best_score(self) -> float | None:
         """The same for the best plan at every time; None where no plan can be made."""
         stretches = [s for s in self._all() if s.seconds > 0.0]
-        if not stretches:
+        if not stretches or not self._knowledge:
             return None
+        network, statistics = self._mean_network()
         try:
             planner = ExactPlanner(network, statistics)
             total = sum(

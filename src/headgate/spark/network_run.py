@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import HeadgateError, UsageError
-from headgate.network import Network, Statistics, load_network
+from headgate.network import Network, load_network
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.network_frames import FLOW_PREFIX, NetworkFrames
 from headgate.spark.network_groups import NODE, Group, RunningNetwork, as_it_runs
@@ -54,6 +54,7 @@ class RunSettings:
     checkpoint: a directory for all checkpoints; None takes temporary ones.
     replayed:   options of the replay source, by stream without a source.
     timeout_seconds: how long a batch waits for a decision.
+    warm_up_batches: after so many batches of every group the report begins to count.
     """
 
     classes: Mapping[str, float] | None = None
@@ -61,6 +62,7 @@ class RunSettings:
     checkpoint: str | None = None
     replayed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     timeout_seconds: float = 5.0
+    warm_up_batches: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,10 @@ class NetworkRun:
         self.settings = settings
         self.monitor = NetworkMonitor(self.running, self.cores)
         self.record = NetworkRecord(
-            self.running.network, _readers(self.running), tuple(g.name for g in self.running.groups)
+            self.running.network,
+            _readers(self.running),
+            tuple(g.name for g in self.running.groups),
+            settings.warm_up_batches,
         )
         self.queries: dict[str, StreamingQuery] = {}
         self._spark = spark
@@ -201,6 +206,7 @@ class NetworkRun:
         with self._lock:
             seen = self.monitor.observe(group, report, _flows(text), busy)
             self.record.add(seen)
+            self.record.learn(self.monitor.statistics(), self.monitor.capacity())
             news = self.monitor.news(time.time())
         if news is not None:
             self.headgate.observe_network(news)
@@ -250,7 +256,6 @@ class NetworkRun:
         with self._lock:
             record, monitor = self.record, self.monitor
             seconds = record.seconds
-            network = measured_network(monitor)
             return NetworkReport(
                 self.running.network.name,
                 seconds,
@@ -265,7 +270,7 @@ class NetworkRun:
                 },
                 self.drops,
                 record.score(),
-                record.best_score(network, Statistics(monitor.statistics())),
+                record.best_score(),
                 record.predicted_seconds / seconds if seconds > 0.0 else None,
                 record.measured_seconds / seconds if seconds > 0.0 else None,
                 monitor.capacity(),

@@ -37,6 +37,7 @@ def writer_of(
         writer = _in_one(group, outputs).writeStream.format("noop")
     else:
         writer = _in_one(group, outputs).writeStream.foreachBatch(_to_all(group))
+    writer = writer.trigger(processingTime=f"{round(1000 * group.period_seconds)} milliseconds")
     return writer if checkpoint is None else writer.option("checkpointLocation", checkpoint)
 
 
