@@ -29,6 +29,7 @@ from headgate.coordinator import (
 )
 from headgate.coordinator.query_state import QueryState
 from headgate.errors import UsageError
+from headgate.network import load_network
 from tests.planning.networks import TABLE_1
 
 ALERTS = QuerySettings(("orders",), latency_target_seconds=3.0)
@@ -298,3 +299,27 @@ def test_an_idle_class_lends_and_gets_it_back() -> None:
     assert moved
     assert coordinator.portions["iron"] > 0.5
     assert sum(coordinator.portions.values()) == pytest.approx(1.0)
+
+
+def test_under_a_plan_the_measure_of_feedback_is_what_the_first_gates_let_in() -> None:
+    after = {"shared->light": ("a->shared",), "shared->heavy": ("a->shared",)}
+    gates = ("a->shared", "shared->light", "shared->heavy")
+    counts = {
+        "a->shared": GateCount(200, 100, 100),
+        "shared->light": GateCount(100, 100, 0),
+        "shared->heavy": GateCount(100, 40, 60),
+    }
+    state = QueryState(QuerySettings(gates, after=after), planned=True)
+    state.complete(BatchCompleted(1.0, "q", 0, 1.0, 1.0, counts))
+    assert state.output_rate == pytest.approx(100.0)
+
+
+def test_a_measured_capacity_makes_a_new_plan() -> None:
+    network = load_network("examples/split.yaml")
+    coordinator = Coordinator(CoordinatorSettings(network=network))
+    first = keep(coordinator.handle(RatesObserved(0.0, {"a": 0.2})))
+    assert first == pytest.approx({"shared->heavy": 0.4})
+    more = keep(coordinator.handle(RatesObserved(1.0, {"a": 0.2}, capacities={"A": 1.4})))
+    assert more == pytest.approx({"shared->heavy": 0.8})
+    again = coordinator.handle(RatesObserved(2.0, {"a": 0.2}, capacities={"A": 1.4}))
+    assert again == []

@@ -13,7 +13,10 @@ from headgate.network import (
     Operator,
     OperatorKind,
     Query,
+    Sink,
+    Source,
     Stream,
+    dump_network,
     load_network,
     parse_network,
 )
@@ -377,3 +380,61 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, letter: str):
     file.write_text("network: " + letter * MAX_BYTES, encoding="utf-8")
     with pytest.raises(NetworkError, match="larger than 2,000,000 bytes"):
         load_network(file)
+
+
+RUN = """\
+network: x
+nodes: {A: {capacity: 1}}
+streams:
+  a:
+    source:
+      format: kafka
+      options: {subscribe: orders, kafka.bootstrap.servers: "broker:9092", maxOffsetsPerTrigger: 9}
+      arrival: timestamp
+      identity: [partition, offset]
+      event_time: timestamp
+      watermark: 10s
+queries:
+  q: {input: a, sink: {format: parquet, options: {path: out/q}}}
+"""
+
+
+def test_sources_and_sinks_are_read_and_written_again() -> None:
+    network = parse_network(RUN)
+    source = network.stream_by_name["a"].source
+    assert source == Source(
+        "kafka",
+        (
+            ("subscribe", "orders"),
+            ("kafka.bootstrap.servers", "broker:9092"),
+            ("maxOffsetsPerTrigger", "9"),
+        ),
+        None,
+        "timestamp",
+        ("partition", "offset"),
+        "timestamp",
+        10.0,
+    )
+    assert network.query_by_name["q"].sink == Sink("parquet", (("path", "out/q"),))
+    assert parse_network(dump_network(network)) == network
+
+
+def test_wrong_sources_and_sinks_are_reported_with_their_lines() -> None:
+    text = RUN.replace("      watermark: 10s\n", "").replace("[partition, offset]", "[id, id]")
+    text = text.replace("{path: out/q}", "{path: [1]}").replace("arrival:", "arival:")
+    with pytest.raises(NetworkError) as caught:
+        parse_network(text, "x.yaml")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "x.yaml:5: streams.a.source.watermark: missing; event_time is of no use without it",
+        "x.yaml:8: streams.a.source.arival: unknown field; did you mean 'arrival'?",
+        "x.yaml:9: streams.a.source.identity: expected the names of different columns",
+        "x.yaml:12: queries.q.sink.options.path: expected text, got a list",
+    ]
+
+
+def test_a_source_and_a_sink_need_a_format() -> None:
+    text = RUN.replace("      format: kafka\n", "").replace("format: parquet, ", "")
+    with pytest.raises(NetworkError) as caught:
+        parse_network(text, "x.yaml")
+    fields = [".".join(map(str, problem.field)) for problem in caught.value.problems]
+    assert fields == ["streams.a.source.format", "queries.q.sink.format"]

@@ -9,7 +9,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from headgate import __version__
-from headgate.cli import check, check_policy, demo, explain, plan, reproduce, simulate
+from headgate.cli import check, check_policy, demo, explain, plan, reproduce, run, simulate
 from headgate.cli.terminal import errors, output
 from headgate.errors import HeadgateError
 
@@ -41,6 +41,7 @@ app.command()(plan.plan)
 app.command()(check.check)
 app.command()(check_policy.check_policy)
 app.command()(simulate.simulate)
+app.command()(run.run)
 app.command()(explain.explain)
 app.command()(reproduce.reproduce)
 app.command()(demo.demo)

@@ -1,6 +1,6 @@
 """Decide by feedback: how much to keep, whose share it is, whose turn it is.
 
-Defines four loops, each in files of its own, each usable alone:
+Defines these parts, each in files of its own, each usable alone:
 
 - latency: `contract` (what a controller is told and answers), `model_based` (the
   default, on `cost_estimate`, `micro_batch` and `input_buffer`), `dissp` (the 2012
@@ -8,6 +8,7 @@ Defines four loops, each in files of its own, each usable alone:
   `node_sharing` (several queries on one node);
 - capacity of a class: `load` and `headroom` (ALoMa);
 - turns: `scheduler` (CQC) and `highest_rate` (inside a class);
+- what operators cost: `operator_costs`, from the totals of batches;
 - lending between classes: `redistribution` (DILoS).
 
 Depends on the standard library, `headgate.network` and `headgate.errors`. Nothing here
@@ -58,6 +59,7 @@ from headgate.control.node_sharing import (
     QueryShare,
     share_node,
 )
+from headgate.control.operator_costs import OperatorCosts, OperatorCostSettings
 from headgate.control.redistribution import (
     ClassReport,
     Redistribution,
@@ -93,6 +95,8 @@ __all__ = [
     "NoControlSettings",
     "NodeController",
     "NodeShares",
+    "OperatorCostSettings",
+    "OperatorCosts",
     "PeriodMeasurement",
     "QueryDecision",
     "QueryDemand",

@@ -74,11 +74,16 @@ class Coordinator:
         self._turns = Turns()
         self._held_for: tuple[str, float] | None = None  # class, and until when
         for name, query in settings.queries.items():
-            self._queries[name] = QueryState(query)
+            self._queries[name] = QueryState(query, self._plan is not None)
 
     @property
     def queries(self) -> Mapping[str, QuerySettings]:
         return {name: state.settings for name, state in self._queries.items()}
+
+    def seconds_per_tuple(self, query: str) -> float | None:
+        """Server seconds for a kept tuple of the query, as last learnt."""
+        state = self._queries.get(query)
+        return None if state is None else state.seconds_per_tuple
 
     @property
     def portions(self) -> Mapping[str, float]:
@@ -309,7 +314,7 @@ class Coordinator:
         if self._plan is None:
             return []
         before = dict(self._plan.keep_fraction)
-        messages = self._plan.observe(event.rates_per_second, event.operators)
+        messages = self._plan.observe(event.rates_per_second, event.operators, event.capacities)
         decisions: list[Decision] = [SendTable(message) for message in messages]
         return decisions + self._standing(before) + self._plan_problem()
 
@@ -364,7 +369,7 @@ class Coordinator:
         for name, settings in event.queries.items():
             known = self._queries.get(name)
             if known is None:
-                self._queries[name] = QueryState(settings)
+                self._queries[name] = QueryState(settings, self._plan is not None)
             else:
                 known.change(settings)
         if event.classes is not None:

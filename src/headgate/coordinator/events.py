@@ -77,12 +77,16 @@ class BatchCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RatesObserved:
-    """Rates of the network's streams, and newly measured numbers of its operators."""
+    """Rates of the network's streams, and newly measured numbers of its operators.
+
+    capacities: CPU seconds per second of nodes, where they were measured.
+    """
 
     time_seconds: float
     rates_per_second: Mapping[str, float]
     operators: Mapping[str, OperatorStatistics] = field(default_factory=dict)
     node_busy_share: float | None = None
+    capacities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ node's part of the distributed planner, with the tables that neighbours have sen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,11 +45,16 @@ class CentralPlan:
         self._rates: dict[str, float] = {}
 
     def observe(
-        self, rates: Mapping[str, float], operators: Mapping[str, OperatorStatistics]
+        self,
+        rates: Mapping[str, float],
+        operators: Mapping[str, OperatorStatistics],
+        capacities: Mapping[str, float] | None = None,
     ) -> list[NeighbourMessage]:
         """Take in rates and numbers; replan if they have moved. Nobody is told."""
         fresh = {n: s for n, s in operators.items() if self._operators.get(n) != s}
-        if fresh:
+        network = _with_capacities(self._network, capacities or {})
+        if fresh or network is not self._network:
+            self._network = network
             self._operators |= fresh
             self._planner = None
         if self._planner is None or _moved(self._rates, rates, self._replan_above):
@@ -90,15 +96,21 @@ class NodePlan:
         self._rates: dict[str, float] = {}
 
     def observe(
-        self, rates: Mapping[str, float], operators: Mapping[str, OperatorStatistics]
+        self,
+        rates: Mapping[str, float],
+        operators: Mapping[str, OperatorStatistics],
+        capacities: Mapping[str, float] | None = None,
     ) -> list[NeighbourMessage]:
         """Rates of streams by name or of arcs by "source->target"; answers go to neighbours."""
         messages: list[NeighbourMessage] = []
         if not self._node.started:
             messages += _travelling(self._node.start())
-        fresh = {n: s for n, s in operators.items() if self._operators.get(n) != s}
+        measured = {n: s for n, s in operators.items() if self._operators.get(n) != s}
+        network = _with_capacities(self._network, capacities or {})
+        fresh = bool(measured) or network is not self._network
         if fresh:
-            self._operators |= fresh
+            self._operators |= measured
+            self._network = network
             setup = SetupChanged(self._name, self._setup())
             messages += _travelling(self._node.handle(setup))
         heard, self._heard = self._heard, False
@@ -152,6 +164,15 @@ class NodePlan:
         if expected is None:
             expected = expected_rates(network, statistics, _EXPECTED_LOAD)
         return node_setup(network, statistics, self._name, nodes_in_order(network), expected)
+
+
+def _with_capacities(network: Network, capacities: Mapping[str, float]) -> Network:
+    """The network with measured capacities; itself where they are what it has."""
+    known = {node.name: node.capacity for node in network.nodes}
+    if all(known.get(name, value) == value for name, value in capacities.items()):
+        return network
+    nodes = (replace(n, capacity=capacities.get(n.name, n.capacity)) for n in network.nodes)
+    return replace(network, nodes=tuple(nodes))
 
 
 def _travelling(messages: Sequence[Message]) -> list[NeighbourMessage]:

@@ -27,10 +27,16 @@ _GROWING_BATCHES = 5
 
 
 class QueryState:
-    """One query. Memory is bounded: the answers of the last batches, one measurement."""
+    """One query. Memory is bounded: the answers of the last batches, one measurement.
 
-    def __init__(self, settings: QuerySettings) -> None:
+    planned: a plan decides for the gates behind the first ones. Feedback changes only what the
+    first ones keep; so its measure is what these let in, whatever the plan drops later and on
+    however many branches a tuple goes on.
+    """
+
+    def __init__(self, settings: QuerySettings, planned: bool = False) -> None:
         self.settings = settings
+        self._planned = planned
         self._upstream = upstream_gates(settings.after)
         self._controller = _controller(settings)
         self._answers: OrderedDict[int, Sequence[Decision]] = OrderedDict()
@@ -146,7 +152,7 @@ class QueryState:
         return sum(waiting[gate] for gate in self.first_gates(waiting))
 
     def _counted(self, counts: Mapping[str, GateCount]) -> tuple[int, int]:
-        """Offered at the first gates that have reported, kept at the last ones."""
+        """Offered at the first gates that have reported, kept at the last ones (or see above)."""
         offered = kept = 0
         if not self._upstream:
             for count in counts.values():
@@ -155,11 +161,20 @@ class QueryState:
             return offered, kept
         for gate in self.first_gates(counts):
             offered += counts[gate].offered
+            kept += counts[gate].kept
+        if self._planned:
+            return offered, kept
+        kept = 0
         passed = frozenset().union(*(self._upstream.get(gate, frozenset()) for gate in counts))
         for gate, count in counts.items():
             if gate not in passed:
                 kept += count.kept
         return offered, kept
+
+    @property
+    def seconds_per_tuple(self) -> float | None:
+        """Server seconds for a kept tuple; None before the first."""
+        return self._seconds_per_tuple
 
     @property
     def load(self) -> float:

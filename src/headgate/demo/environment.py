@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,26 +33,27 @@ _INSTALL_JAVA = (
 _OTHERWISE = "`headgate demo --simulated` needs no Java: it computes on a model and runs nothing"
 
 
-def check_machine() -> None:
+def check_machine(what: str = "the demo", otherwise: str = _OTHERWISE) -> None:
     """DemoError with the way out if Spark cannot run here."""
+    end = f" {otherwise}." if otherwise else ""
     for package in ("pyspark", "pyarrow", "pandas"):
         if find_spec(package) is None:
             raise DemoError(
-                f"the demo runs on Spark and {package} is missing: pip install 'headgate[spark]'. "
-                f"{_OTHERWISE}."
+                f"{what} runs on Spark and {package} is missing: "
+                f"pip install 'headgate[spark]'.{end}"
             )
     java = _java_command()
     if java is None:
         raise DemoError(
-            f"the demo runs on Spark, and Java is missing. Spark needs Java 17 or 21: "
-            f"{_INSTALL_JAVA}. {_OTHERWISE}."
+            f"{what} runs on Spark, and Java is missing. Spark needs Java 17 or 21: "
+            f"{_INSTALL_JAVA}.{end}"
         )
     text = _java_says(java)
     if java_major(text) not in _GOOD_JAVA:
         found = text.strip().splitlines()[0] if text.strip() else "no answer"
         raise DemoError(
-            f"the demo runs on Spark, which needs Java 17 or 21; {java} says: {found}. "
-            f"To get one, {_INSTALL_JAVA}. {_OTHERWISE}."
+            f"{what} runs on Spark, which needs Java 17 or 21; {java} says: {found}. "
+            f"To get one, {_INSTALL_JAVA}.{end}"
         )
 
 
@@ -82,30 +83,50 @@ def machine() -> dict[str, str]:
     }
 
 
-def start_spark(directory: Path, log: Path) -> SparkSession:
-    """A session whose files are in `directory` and whose messages are in `log`."""
+def start_spark(
+    directory: Path,
+    log: Path,
+    master: str = f"local[{CORES}]",
+    name: str = "headgate-demo",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session whose files are in `directory` and whose messages are in `log`.
+
+    settings: of Spark, in front of those that are usual here.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master(f"local[{CORES}]")
-        .appName("headgate-demo")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", str(CORES))
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**_usual(directory, master), **(settings or {})}.items():
+        builder = builder.config(key, value)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _stderr_to(log):
             return builder.getOrCreate()
     except Exception as error:
         raise DemoError(f"Spark did not start: {error}; its own messages are in {log}") from error
+
+
+def _usual(directory: Path, master: str) -> dict[str, str]:
+    """Nothing outside of `directory`, no page of Spark's, no more partitions than cores."""
+    usual = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    cores = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    if cores is None:
+        return usual
+    count = os.cpu_count() or 1 if cores[1] == "*" else int(cores[1] or 1)
+    return usual | {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.shuffle.partitions": str(count),
+    }
 
 
 @contextmanager

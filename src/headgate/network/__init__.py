@@ -5,7 +5,17 @@ taken in the layers above.
 """
 
 from headgate.network.builder import NetworkBuilder
-from headgate.network.elements import Arc, Link, Node, Operator, OperatorKind, Query, Stream
+from headgate.network.elements import (
+    Arc,
+    Link,
+    Node,
+    Operator,
+    OperatorKind,
+    Query,
+    Sink,
+    Source,
+    Stream,
+)
 from headgate.network.model import Network
 from headgate.network.statistics import OperatorStatistics, Statistics, check_rates
 from headgate.network.yaml_dump import dump_network
@@ -21,6 +31,8 @@ __all__ = [
     "OperatorKind",
     "OperatorStatistics",
     "Query",
+    "Sink",
+    "Source",
     "Statistics",
     "Stream",
     "check_rates",

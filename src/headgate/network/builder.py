@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.errors import NetworkError, Problem
-from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
+from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Source, Stream
 from headgate.network.model import Network
 from headgate.network.validation import nearest
 
@@ -49,9 +49,13 @@ class NetworkBuilder:
         self._links.append(Link(source, target, bandwidth_bytes_per_second))
 
     def stream(
-        self, name: str, rate_per_second: float | None = None, tuple_bytes: float | None = None
+        self,
+        name: str,
+        rate_per_second: float | None = None,
+        tuple_bytes: float | None = None,
+        source: Source | None = None,
     ) -> str:
-        self._streams.append(Stream(name, rate_per_second, tuple_bytes))
+        self._streams.append(Stream(name, rate_per_second, tuple_bytes, source))
         return name
 
     def operator(

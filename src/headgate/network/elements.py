@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Arc", "Link", "Node", "Operator", "OperatorKind", "Query", "Stream"]
+__all__ = ["Arc", "Link", "Node", "Operator", "OperatorKind", "Query", "Sink", "Source", "Stream"]
 
 
 class OperatorKind(StrEnum):
@@ -21,12 +21,41 @@ class OperatorKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Where Spark reads a stream.
+
+    format, options: as for `spark.readStream`; "replay" is Headgate's own source.
+    schema:          of files, as Spark's DDL text.
+    arrival:         column with the time a tuple arrived.
+    identity:        columns that say which tuple it is.
+    event_time, watermark_seconds: column with the event time, and how late tuples may be.
+    """
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+    schema: str | None = None
+    arrival: str | None = None
+    identity: tuple[str, ...] | None = None
+    event_time: str | None = None
+    watermark_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where Spark writes what a query delivers: format and options of a writer."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """An input from outside. `rate_per_second` is the usual rate, if one is known."""
 
     name: str
     rate_per_second: float | None = None
     tuple_bytes: float | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +67,7 @@ class Operator:
                    match), or None until it is measured.
     window_tuples: joins only, tuples held for each input, in the order of `inputs`.
     tuple_bytes:   size of one output tuple, needed where a limited link carries it.
-    code:          what Spark runs: an SQL text or the dotted name of a Python function.
+    code:          what Spark runs: an SQL text, or "module:function" of your own code.
     key:           joins only, the columns by which tuples are paired.
     window_seconds, slide_seconds: aggregates only, size and slide of their time windows;
                    without a slide the windows follow each other.
@@ -66,6 +95,7 @@ class Query:
     query_class:            the priority class, for the control layer.
     latency_target_seconds: the target of latency feedback, for the control layer.
     keep_at_least:          guaranteed minimum keep fraction, 0 to 1.
+    sink:                   where Spark writes the result; None throws it away.
     """
 
     name: str
@@ -74,6 +104,7 @@ class Query:
     query_class: str | None = None
     latency_target_seconds: float | None = None
     keep_at_least: float = 0.0
+    sink: Sink | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from functools import lru_cache
 from numbers import Real
 
 from headgate.errors import Problem
-from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
+from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Source, Stream
 
 __all__ = ["LONGEST_NAME", "nearest", "problems_of"]
 
@@ -128,6 +128,23 @@ def _streams(streams: Sequence[Stream]) -> Iterator[Problem]:
     for stream in streams:
         yield from _number(("streams", stream.name, "rate"), stream.rate_per_second)
         yield from _number(("streams", stream.name, "tuple_bytes"), stream.tuple_bytes)
+        if stream.source is not None:
+            yield from _source(("streams", stream.name, "source"), stream.source)
+
+
+def _source(place: tuple[str, ...], source: Source) -> Iterator[Problem]:
+    """What Spark would refuse later, or would do without a word."""
+    if not source.format:
+        yield Problem((*place, "format"), "name a source: replay, rate, kafka, or another format")
+    identity = source.identity
+    if identity is not None and (not all(identity) or len(set(identity)) != len(identity)):
+        yield Problem((*place, "identity"), "expected the names of different columns")
+    yield from _number((*place, "watermark"), source.watermark_seconds)
+    if (source.event_time is None) != (source.watermark_seconds is None):
+        missing, given = ("event_time", "watermark")
+        if source.watermark_seconds is None:
+            missing, given = given, missing
+        yield Problem((*place, missing), f"missing; {given} is of no use without it")
 
 
 def _nodes(nodes: Sequence[Node]) -> Iterator[Problem]:
@@ -237,6 +254,8 @@ def _queries(
         yield from _number((*place, "weight"), query.weight)
         yield from _number((*place, "keep_at_least"), query.keep_at_least, at_most=1.0)
         yield from _number((*place, "latency"), query.latency_target_seconds)
+        if query.sink is not None and not query.sink.format:
+            yield Problem((*place, "sink", "format"), "name a sink: noop, console, kafka, or files")
 
 
 def _links(links: Sequence[Link], nodes: Sequence[Node]) -> Iterator[Problem]:

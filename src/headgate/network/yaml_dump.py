@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from headgate.network.elements import Link, Node, Operator, Query, Stream
+from headgate.network.elements import Link, Node, Operator, Query, Sink, Source, Stream
 from headgate.network.model import Network
 
 __all__ = ["dump_network"]
@@ -42,6 +42,10 @@ def dump_network(network: Network) -> str:
     )
 
 
+class _Options(dict[str, str]):
+    """Options as they are, on one line."""
+
+
 class _Line(dict[str, Any]):
     """Fields that are written on one line; those without a value are left out."""
 
@@ -54,7 +58,7 @@ class _LineDumper(yaml.SafeDumper):
         return True
 
 
-def _represent_line(dumper: yaml.SafeDumper, line: _Line) -> yaml.MappingNode:
+def _represent_line(dumper: yaml.SafeDumper, line: _Line | _Options) -> yaml.MappingNode:
     return dumper.represent_mapping("tag:yaml.org,2002:map", line.items(), flow_style=True)
 
 
@@ -65,6 +69,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _LineDumper.add_representer(_Line, _represent_line)
+_LineDumper.add_representer(_Options, _represent_line)
 _LineDumper.add_representer(str, _represent_text)
 
 
@@ -78,7 +83,27 @@ def _link(link: Link) -> _Line:
 
 
 def _stream(stream: Stream) -> _Line:
-    return _Line(rate=_number(stream.rate_per_second), tuple_bytes=_number(stream.tuple_bytes))
+    return _Line(
+        rate=_number(stream.rate_per_second),
+        tuple_bytes=_number(stream.tuple_bytes),
+        source=None if stream.source is None else _source(stream.source),
+    )
+
+
+def _source(source: Source) -> _Line:
+    return _Line(
+        format=source.format,
+        options=_Options(source.options) or None,
+        schema=source.schema,
+        arrival=source.arrival,
+        identity=None if source.identity is None else list(source.identity),
+        event_time=source.event_time,
+        watermark=_number(source.watermark_seconds),
+    )
+
+
+def _sink(sink: Sink) -> _Line:
+    return _Line(format=sink.format, options=_Options(sink.options) or None)
 
 
 def _operator(operator: Operator) -> _Line:
@@ -104,6 +129,7 @@ def _query(query: Query) -> _Line:
         class_=query.query_class,
         latency=_number(query.latency_target_seconds),
         keep_at_least=_number(query.keep_at_least) or None,
+        sink=None if query.sink is None else _sink(query.sink),
     )
 
 

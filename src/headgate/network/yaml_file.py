@@ -22,7 +22,7 @@ left to be measured.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from headgate.network.yaml_fields import (
     read_text,
     read_values,
 )
+from headgate.network.yaml_spark import read_sink, read_source
 from headgate.network.yaml_syntax import MAX_BYTES, YamlSyntaxError, compose
 
 __all__ = ["MAX_PROBLEMS", "load_network", "parse_network"]
@@ -59,7 +60,11 @@ _FILE = TextFileKind(
 )
 
 _NODE = {"capacity": Field(read_quantity(AMOUNT))}
-_STREAM = {"rate": Field(read_quantity(RATE)), "tuple_bytes": Field(read_quantity(SIZE))}
+_STREAM = {
+    "rate": Field(read_quantity(RATE)),
+    "tuple_bytes": Field(read_quantity(SIZE)),
+    "source": Field(read_source),
+}
 _OPERATOR = {
     "kind": Field(read_kind, "give one of " + ", ".join(kind.value for kind in OperatorKind)),
     "input": Field(read_names, "name the streams or operators that it reads"),
@@ -79,6 +84,7 @@ _QUERY = {
     "class": Field(read_name),
     "latency": Field(read_quantity(DURATION)),
     "keep_at_least": Field(read_quantity(AMOUNT)),
+    "sink": Field(read_sink),
 }
 _LINK = {
     "from": Field(read_name, "name the node that sends"),
@@ -99,8 +105,13 @@ class _Parts:
     links: tuple[Link, ...]
 
 
-def load_network(path: str | os.PathLike[str]) -> Network:
+Check = Callable[[Network], Iterable[Problem]]
+
+
+def load_network(path: str | os.PathLike[str], further: Check | None = None) -> Network:
     """The network that the file describes.
+
+    further: what else to look for in a network that is valid; problems get their lines.
 
     Raises NetworkError with every problem, each with its line, and UsageError if
     there is no file that can be read. Files above 2 MB are refused.
@@ -109,10 +120,10 @@ def load_network(path: str | os.PathLike[str]) -> Network:
         text = read_text_file(path, _FILE)
     except TextFileError as error:
         raise NetworkError([Problem((), error.message, str(path), error.line)]) from None
-    return parse_network(text, file=str(path))
+    return parse_network(text, str(path), further)
 
 
-def parse_network(text: str, file: str = "<text>") -> Network:
+def parse_network(text: str, file: str = "<text>", further: Check | None = None) -> Network:
     """The network that `text` describes; `file` is what problems call it.
 
     Raises NetworkError with every problem of the text, in the order of lines, and
@@ -139,9 +150,13 @@ def parse_network(text: str, file: str = "<text>") -> Network:
         )
     if document.problems or parts is None:
         raise NetworkError(_in_order(document.problems))
-    return Network(
+    network = Network(
         parts.name, parts.streams, parts.operators, parts.queries, parts.nodes, parts.links
     )
+    document.add_semantic(() if further is None else further(network))
+    if document.problems:
+        raise NetworkError(_in_order(document.problems))
+    return network
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:
@@ -185,7 +200,7 @@ def _read_nodes(document: Document, node: yaml.Node, path: Path) -> tuple[Node, 
 
 def _read_streams(document: Document, node: yaml.Node, path: Path) -> tuple[Stream, ...]:
     return tuple(
-        Stream(name, values.get("rate"), values.get("tuple_bytes"))
+        Stream(name, values.get("rate"), values.get("tuple_bytes"), values.get("source"))
         for name, values in _read_section(document, node, path, _STREAM, "a stream")
     )
 
@@ -227,6 +242,7 @@ def _read_queries(document: Document, node: yaml.Node, path: Path) -> tuple[Quer
             values.get("input") or "",
             query_class=values.get("class"),
             latency_target_seconds=values.get("latency"),
+            sink=values.get("sink"),
             **_given(weight=values.get("weight"), keep_at_least=values.get("keep_at_least")),
         )
         for name, values in _read_section(document, node, path, _QUERY, "a query")

@@ -35,6 +35,7 @@ from headgate.coordinator import (
     Mode,
     QuerySettings,
     RaiseAlarm,
+    RatesObserved,
     SetKeepFraction,
     SettingsChanged,
     Tick,
@@ -42,6 +43,7 @@ from headgate.coordinator import (
 )
 from headgate.spark.alarms import Alarms
 from headgate.spark.decision import UNREACHABLE, GateDecision
+from headgate.spark.network_export import MeasuredQuery
 from headgate.spark.progress import BatchReport, parse_progress
 from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryRun
 from headgate.spark.row_choice import lowest_of_groups
@@ -406,6 +408,25 @@ class Agent:
                 with run.lock:
                     self._observe(run, report)
                     run.expire(report.batch)
+
+    def observe_network(self, event: RatesObserved) -> None:
+        """Numbers of the network that the coordinator plans for."""
+        self._handle(event)
+
+    def measured_queries(self) -> list[MeasuredQuery]:
+        """What is known of the queries that run."""
+        with self._coordinator_lock:
+            known = self.coordinator.queries
+            return [
+                MeasuredQuery(
+                    run.name,
+                    known[run.name],
+                    dict(run.rates),
+                    self.coordinator.seconds_per_tuple(run.name),
+                )
+                for run in self.runs
+                if run.name in known
+            ]
 
     def _catch_up(self, run: QueryRun, batch: int) -> None:
         """Take in the batch before this one, if the listener has not brought it yet."""

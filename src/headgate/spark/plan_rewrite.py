@@ -125,6 +125,7 @@ class PlanRewrite:
         self._letters = letters or {}
         self._source_options = source_options
         self._own_sources: dict[str, Any] = {}
+        self._done: dict[str, tuple[Any, Any]] = {}  # by gate: as it was, and as it is now
         self.choices: dict[str, RowChoice] = {}
         self._spark = spark
         self._jvm = jvm_of(spark)
@@ -136,11 +137,23 @@ class PlanRewrite:
         """The same plan with gates of its own."""
         gate = _gate_of(node)
         if gate is not None:
-            return self._gate(node, gate)
+            return self._once(gate, node, lambda: self._gate(node, gate))
         lettered = _gate_of(node, LETTERS_PREFIX)
-        if lettered is not None:
+        if lettered is None:
+            return self._with_children(node, self.of)
+
+        def own_letters() -> Any:
             return self._own_letters(node, lettered, LiveArray(self._spark, _no_letters()))
-        return self._with_children(node, self.of)
+
+        return self._once(LETTERS_PREFIX + lettered, node, own_letters)
+
+    def _once(self, name: str, node: Any, make: Callable[[], Any]) -> Any:
+        """Where a plan splits, both branches stay equal and Spark runs what they share once."""
+        before, own = self._done.get(name, (None, None))
+        if before is None or not before.equals(node):
+            own = make()
+            self._done.setdefault(name, (node, own))
+        return own
 
     def _gate(self, metrics: Any, gate: str) -> Any:
         if _is_source_gate(metrics):

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headgate.coordinator import ClassSettings, CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator import (
+    ClassSettings,
+    CoordinatorSettings,
+    Mode,
+    QuerySettings,
+    RatesObserved,
+)
 from headgate.coordinator.explain import because
 from headgate.errors import UsageError
+from headgate.network import Network, dump_network
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
 from headgate.spark import estimates, results
@@ -49,6 +56,7 @@ from headgate.spark.line_source import LineSource, stream_lines
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.listening import read_listening
 from headgate.spark.live_array import jvm_of
+from headgate.spark.network_export import network_of_queries
 from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
 from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
 from headgate.spark.policy_run import PolicyRun
@@ -101,6 +109,7 @@ class Headgate:
         timeout_seconds: float = 2.0,
         classes: Mapping[str, float] | ClassSettings | None = None,
         listen: Mapping[str, Any] | str | None = None,
+        network: Network | None = None,
     ) -> None:
         jvm_of(spark)
         listening = read_listening(listen)
@@ -116,8 +125,10 @@ class Headgate:
         self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
-        self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
+        settings = CoordinatorSettings(classes=classes, network=network)
+        self._agent = Agent(self.alarms_raised, self._record, settings)
         self._server = AgentServer(self._agent, listening)
+        self.measured: Callable[[], Network] | None = None  # of a network that is run
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
@@ -581,6 +592,24 @@ class Headgate:
         gate: needed if several gates of the query write letters.
         """
         return self._letters.table(query, gate)
+
+    def network(self) -> str:
+        """What was measured, as a network file for `headgate plan` and `headgate simulate`.
+
+        Rates, costs, selectivities and the capacity of a network that is run; of queries that
+        were started by hand, their rates and what a tuple costs.
+        """
+        if self.measured is not None:
+            return dump_network(self.measured())
+        return dump_network(network_of_queries("measured", self._agent.measured_queries()))
+
+    def runs(self) -> list[QueryRun]:
+        """The queries that run, to look at."""
+        return self._agent.runs
+
+    def observe_network(self, event: RatesObserved) -> None:
+        """Measured numbers of the network that is run; the plan is made again if they moved."""
+        self._agent.observe_network(event)
 
     def alarms(self) -> list[Alarm]:
         """The last 1,000 alarms, oldest first."""

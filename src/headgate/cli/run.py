@@ -1,0 +1,164 @@
+"""`headgate run`: the queries of a network file on one Spark application."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.run_live import RunLines, RunTable, summary
+from headgate.cli.run_options import (
+    fed,
+    parse_priorities,
+    parse_settings,
+    read_loads,
+    replay_options,
+)
+from headgate.cli.terminal import errors, output, print_json
+from headgate.demo.environment import check_machine, start_spark
+from headgate.network import Network, load_network
+from headgate.simulation.arrivals import Arrivals
+from headgate.spark.network_needs import problems_to_run
+
+if TYPE_CHECKING:
+    from headgate.spark.network_report import NetworkReport
+    from headgate.spark.network_run import NetworkRun, RunSettings
+
+__all__ = ["run"]
+
+_INTERRUPTED = 130
+
+
+def run(
+    network_file: Annotated[
+        Path, typer.Argument(metavar="NETWORK", help="The YAML file that describes the network.")
+    ],
+    master: Annotated[
+        str, typer.Option(help="Where Spark runs: local[2], spark://host:7077, yarn, ...")
+    ] = "local[*]",
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Stop after so many seconds. Without it, until Ctrl-C."),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS=PRIORITY,...",
+            help="Priorities of the classes in the file: gold=6,silver=3,bronze=1. Each class "
+            "then runs as Spark queries of its own that take turns.",
+        ),
+    ] = None,
+    stand_ins: Annotated[
+        bool,
+        typer.Option(
+            "--stand-ins",
+            help="Stand in for operators without code and streams without source, by their "
+            "described cost, selectivity and rate.",
+        ),
+    ] = False,
+    load: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--load",
+            "-l",
+            metavar="STREAM=LOAD",
+            help="Replay a load instead of the stream's source, as for headgate simulate: "
+            "steps:50,100,150@10, flash:base=1000,peak=3000,at=20,for=10, "
+            "trace:FILE,scale=60,factor=1.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where checkpoints are kept.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="At the end, write what was measured as a network file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run the queries of a network on Spark, with gates where the plan drops.
+
+    Shows rates, what is kept and latency while it runs; at the end the score beside the best
+    possible one, and the predicted load beside the measured one. Needs Java 17 or 21.
+    """
+    check_machine("headgate run", "")
+    loads = read_loads(load or [])
+    network = load_network(network_file, lambda n: problems_to_run(fed(n, loads), stand_ins))
+    network = fed(network, loads)
+    priorities = None if classes is None else parse_priorities(classes)
+    settings = parse_settings(conf or [])
+    with tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        chosen = _settings(loads, directory, priorities, stand_ins, checkpoint)
+        report, measured, stopped = _run(
+            network, chosen, directory, master, settings, seconds, as_json
+        )
+    if export is not None:
+        export.write_text(measured, encoding="utf-8")
+        errors().print(f"What was measured is in {export}", style="dim")
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        output().print(summary(report))
+    if stopped and seconds is not None:
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _run(
+    network: Network,
+    chosen: RunSettings,
+    directory: Path,
+    master: str,
+    settings: Mapping[str, str],
+    seconds: float | None,
+    as_json: bool,
+) -> tuple[NetworkReport, str, bool]:
+    """The report, what was measured, and whether somebody pressed Ctrl-C."""
+    from headgate.spark.network_run import run_network
+
+    console = errors() if as_json else output()
+    console.print("Starting Spark ...")
+    spark = start_spark(
+        directory, directory / "spark.log", master, f"headgate: {network.name}", settings
+    )
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        with run_network(spark, network, chosen) as running:
+            stopped = _watch(running, seconds, console.is_terminal, as_json)
+            return running.report(), running.headgate.network(), stopped
+    finally:
+        spark.stop()
+
+
+def _watch(running: NetworkRun, seconds: float | None, is_terminal: bool, as_json: bool) -> bool:
+    console = errors() if as_json else output()
+    watcher = RunTable(console, seconds) if is_terminal else RunLines(console, seconds)
+    with watcher:
+        try:
+            running.wait(seconds, lambda elapsed: watcher.tick(running, elapsed))
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _settings(
+    loads: Mapping[str, Arrivals],
+    directory: Path,
+    priorities: Mapping[str, float] | None,
+    stand_ins: bool,
+    checkpoint: Path | None,
+) -> RunSettings:
+    from headgate.spark.network_run import RunSettings
+
+    replayed = {
+        stream: replay_options(arrivals, directory / f"load{number}.csv")
+        for number, (stream, arrivals) in enumerate(loads.items())
+    }
+    kept = None if checkpoint is None else str(checkpoint.absolute())
+    return RunSettings(priorities, stand_ins, kept, replayed)

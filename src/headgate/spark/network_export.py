@@ -1,0 +1,75 @@
+"""What was measured of queries that no network file describes, as a network. No pyspark.
+
+Each query becomes one operator that reads a stream for each gate at its inputs. Its cost is the
+time that a batch takes for a kept tuple; so a second of capacity is a second of the whole
+application. What happens inside a query, and how many tuples it writes, is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headgate.coordinator import QuerySettings
+from headgate.coordinator.settings import upstream_gates
+from headgate.errors import UsageError
+from headgate.network import Network, Node, Operator, OperatorKind, Query, Stream
+
+__all__ = ["MeasuredQuery", "network_of_queries"]
+
+_NODE = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredQuery:
+    """One running query. Rates are tuples per second at its gates."""
+
+    name: str
+    settings: QuerySettings
+    rates_per_second: Mapping[str, float]
+    seconds_per_tuple: float | None
+
+
+def network_of_queries(name: str, queries: list[MeasuredQuery]) -> Network:
+    """UsageError as long as nothing was measured."""
+    known = [query for query in queries if query.seconds_per_tuple and query.rates_per_second]
+    if not known:
+        raise UsageError("nothing was measured yet; start a query and let it run some batches")
+    taken: set[str] = {query.name for query in known}
+    streams: list[Stream] = []
+    operators: list[Operator] = []
+    outputs: list[Query] = []
+    for query in known:
+        upstream = upstream_gates(query.settings.after)
+        first = [gate for gate in query.settings.gates if not upstream.get(gate)]
+        inputs = []
+        for gate in first:
+            stream = _free(gate, taken)
+            inputs.append(stream)
+            streams.append(Stream(stream, query.rates_per_second.get(gate, 0.0)))
+        work = _free(f"{query.name} work", taken)
+        operators.append(
+            Operator(work, OperatorKind.SQL, tuple(inputs), _NODE, query.seconds_per_tuple, 1.0)
+        )
+        outputs.append(
+            Query(
+                query.name,
+                work,
+                1.0,
+                query.settings.query_class,
+                query.settings.latency_target_seconds,
+                query.settings.keep_at_least,
+            )
+        )
+    return Network(name, tuple(streams), tuple(operators), tuple(outputs), (Node(_NODE, 1.0),))
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    """A name that no other part has; two queries may call their gates the same."""
+    plain = " ".join(wanted.replace("->", " to ").split())[:180] or "stream"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain} {number}"
+    taken.add(name)
+    return name
