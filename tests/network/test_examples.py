@@ -47,7 +47,7 @@ def at(network: Network, factor: float) -> Network:
 def test_all_are_there():
     assert [file.stem for file in FILES] == [
         *(f"figure9{letter}" for letter in "abcde"),
-        *("inputs4", "inputs8", "shop", "split", "spread", "table1"),
+        *("inputs4", "inputs8", "shop", "split-on-spark", "split", "spread", "table1"),
     ]
 
 
