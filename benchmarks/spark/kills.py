@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from benchmarks.spark.environment import spark_and_headgate
 __all__ = ["run"]
 
 KILLS = 20
-_LONGEST_START_SECONDS = 180.0
+_LONGEST_WAIT_SECONDS = 600.0
 _LONGEST_LIFE_SECONDS = 12.0
 
 
@@ -37,39 +39,46 @@ def run(kills: int = KILLS, seed: int = 1) -> dict[str, Any]:
         directory = Path(name)
         in_a_batch = 0
         for number in range(kills):
-            in_a_batch += _live_and_die(directory, chance.uniform(0.0, _LONGEST_LIFE_SECONDS))
+            with _driver(directory):
+                time.sleep(chance.uniform(0.0, _LONGEST_LIFE_SECONDS))
+            in_a_batch += _newest(directory, "offsets") > _newest(directory, "commits")
             print(f"  kill {number + 1} of {kills}", file=sys.stderr, flush=True)
-        _live_and_die(directory, _LONGEST_LIFE_SECONDS)
+        with _driver(directory) as driver:
+            _wait_for_commits(driver, directory, _newest(directory, "commits") + 3)
         with spark_and_headgate() as (spark, _):
             return {"kills": kills + 1, "in_a_batch": in_a_batch, **_examine(spark, directory)}
 
 
-def _live_and_die(directory: Path, seconds: float) -> bool:
-    """One life of the driver. True when the kill came between the offset log and the commit."""
-    before = _progress(directory)
+@contextmanager
+def _driver(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """A driver that is in its first trigger; killed at the end."""
     driver = subprocess.Popen(
         [sys.executable, "-m", "tests.spark.killed_driver", str(directory)],
         start_new_session=True,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
-        deadline = time.monotonic() + _LONGEST_START_SECONDS
-        while _progress(directory) == before:  # a batch is begun, or the replayed one ended
-            if driver.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the driver did not come up ({driver.returncode})")
-            time.sleep(0.02)
-        time.sleep(seconds)
+        assert driver.stdout is not None
+        if driver.stdout.readline().strip() != "runs":
+            raise RuntimeError(f"the driver did not come up ({driver.wait()})")
+        yield driver
         if driver.poll() is not None:
             raise RuntimeError(f"the driver ended by itself with {driver.returncode}")
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    return _newest(directory, "offsets") > _newest(directory, "commits")
+        if driver.stdout is not None:
+            driver.stdout.close()
 
 
-def _progress(directory: Path) -> tuple[int, int]:
-    return _newest(directory, "offsets"), _newest(directory, "commits")
+def _wait_for_commits(driver: subprocess.Popen[str], directory: Path, batch: int) -> None:
+    deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    while _newest(directory, "commits") < batch:
+        if driver.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"batch {batch} was not committed ({driver.returncode})")
+        time.sleep(0.1)
 
 
 def _newest(directory: Path, log: str) -> int:

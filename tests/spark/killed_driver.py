@@ -33,7 +33,11 @@ def main(directory: Path) -> None:
     writer = stream.withColumn("value", slow("value")).writeStream.format("parquet")
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
-    hg.start(writer, name="killed", latency="2s").awaitTermination()
+    query = hg.start(writer, name="killed", latency="2s")
+    while not query.status["isTriggerActive"]:
+        time.sleep(0.01)
+    print("runs", flush=True)
+    query.awaitTermination()
 
 
 if __name__ == "__main__":

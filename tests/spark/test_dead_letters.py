@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 
 from headgate.errors import UsageError
 from headgate.spark import letter_sinks
 from headgate.spark.decision import GateDecision
 from headgate.spark.letter_sinks import FileSink, KafkaSink, Place, clear_batch
-from headgate.spark.letter_task import LetterTask
-from headgate.spark.letters import LetterSettings, letter_threshold, read_settings
+from headgate.spark.letter_task import LetterTask, letter_function
+from headgate.spark.letters import LetterSettings, letter_threshold, read_settings, text_of
 
 PLACE = Place("q-1", "orders", 7, 3)
 
@@ -120,6 +122,20 @@ def test_a_sink_that_fails_is_noted_and_raises_nothing(tmp_path: Path) -> None:
     [note] = notes(task, letters(1, None, 2))
     assert (note["written"], note["left"]) == (0, 2)
     assert "Error" in note["error"]
+
+
+def test_an_executor_without_headgate_leaves_the_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = text_of(LetterSettings(str(tmp_path)), 0)
+    packed = cloudpickle.dumps(letter_function("orders", text))
+    monkeypatch.setitem(sys.modules, "headgate.spark.letter_task", None)
+    write = cloudpickle.loads(packed)
+    batches = [letters(1, None, 2), letters(), letters(None), letters(3)]
+    found = [note for batch in write(iter(batches)) for note in batch.to_pylist()]
+    assert len(found) == 5
+    assert [note["left"] for note in found if note] == [2, 1]
+    assert all("letter_task" in note["error"] for note in found if note)
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

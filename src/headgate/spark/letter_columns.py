@@ -33,8 +33,14 @@ from headgate.spark.letter_sinks import (
     directory_of,
     open_files,
 )
-from headgate.spark.letter_task import NOTE_DDL, LetterTask, letter_function
-from headgate.spark.letters import BATCH_COLUMN, GATE_COLUMN, LETTERS_PREFIX, LetterSettings
+from headgate.spark.letter_task import NOTE_DDL, letter_function
+from headgate.spark.letters import (
+    BATCH_COLUMN,
+    GATE_COLUMN,
+    LETTERS_PREFIX,
+    LetterSettings,
+    text_of,
+)
 from headgate.spark.live_array import LiveArray
 from headgate.spark.row_columns import COLUMN_PREFIX, quoted
 
@@ -63,8 +69,8 @@ class GateLetters:
         passing = observed.where(stays | (chance < F.get(array, zero + F.lit(1))))
         wanted = F.get(array, F.lit(1)) > F.lit(0)  # folded, on purpose
         functions: Any = F  # `arrow_udf` is missing in PySpark's stubs
-        task = LetterTask(self.gate, self.settings)
-        write = functions.arrow_udf(letter_function(task), NOTE_DDL).asNondeterministic()
+        function = letter_function(self.gate, text_of(self.settings, self.number))
+        write = functions.arrow_udf(function, NOTE_DDL).asNondeterministic()
         column = f"{LETTER_COLUMN}{self.number}"
         written = F.when(wanted, write(F.when(~stays, self._content(seed))))
         note = F.col(column)

@@ -117,11 +117,31 @@ class HeldLetters:
         return pa.Table.from_batches(batches)
 
 
-def letter_function(task: LetterTask) -> Any:
-    """A plain function: Spark looks at its annotations."""
+def letter_function(gate: str, text: str) -> Any:
+    """A plain function that knows Headgate only by name; `text` holds the settings.
 
-    def write_letters(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return task(batches)
+    Where the Python of an executor has no Headgate, the letters count as left and the tuples
+    that stay go their way.
+    """
+
+    def write_letters(batches: Any) -> Any:
+        try:
+            from headgate.spark.letter_task import LetterTask
+            from headgate.spark.letters import settings_in
+
+            task = LetterTask(gate, settings_in(text))
+        except Exception as failure:
+            import pyarrow
+
+            counts = [(name, pyarrow.int64()) for name in ("written", "left")]
+            kind = pyarrow.struct([*counts, ("error", pyarrow.string())])
+            why = f"{type(failure).__name__}: {failure}"[:500]
+            for batch in batches:
+                left = len(batch) - batch.null_count
+                note = {"written": 0, "left": left, "error": why} if left else None
+                yield pyarrow.array([note, *[None] * (len(batch) - 1)][: len(batch)], kind)
+            return
+        yield from task(batches)
 
     write_letters.__annotations__ = {
         "batches": Iterator[pa.Array],
