@@ -63,9 +63,9 @@ def plan_of(run: NetworkRun, query: str) -> str:
 
 
 def test_the_split_of_the_paper_drops_on_the_costlier_branch(spark: SparkSession) -> None:
-    settings = RunSettings(warm_up_batches=3)
+    settings = RunSettings(warm_up_batches=2)
     with run_network(spark, parse_network(SPLIT), settings) as run:
-        until(run, lambda: run.record.seconds > 8.0)
+        until(run, lambda: run.record.seconds > 5.0)
         until(run, lambda: "ReusedExchange" in plan_of(run, "split run"))
         report = run.report()
         measured = parse_network(run.headgate.network())
