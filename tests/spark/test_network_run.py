@@ -165,3 +165,27 @@ def test_a_stream_that_nobody_can_read_is_named(spark: SparkSession) -> None:
 def test_an_unknown_stream_cannot_be_replayed(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="no stream 'z' to replay"):
         run_network(spark, parse_network(SPLIT), RunSettings(replayed={"z": {"rate": "1"}}))
+
+
+def test_classes_run_as_queries_of_their_own(spark: SparkSession) -> None:
+    text = """\
+network: by class
+nodes: {A: {capacity: 2}}
+streams:
+  a: {rate: 100/s}
+operators:
+  m: {kind: map, input: a, node: A, cost: 10us}
+  g: {kind: filter, input: m, node: A, cost: 10us, selectivity: 0.5}
+queries:
+  first: {input: g, class: gold, latency: 3s}
+  second: {input: m, class: bronze, latency: 3s}
+"""
+    settings = RunSettings(classes={"gold": 2.0, "bronze": 1.0}, stand_ins=True)
+    with run_network(spark, parse_network(text), settings) as run:
+        until(run, lambda: min(run.record.delivered.get(q, 0) for q in ("first", "second")) > 50)
+        report = run.report()
+        classes = run.headgate.classes()
+    assert set(report.gates) == {"first", "second"}
+    assert set(report.gates["first"]) == {"a->m@gold"}
+    assert set(report.gates["second"]) == {"a->m@bronze"}
+    assert classes == {"gold": 2.0, "bronze": 1.0}
