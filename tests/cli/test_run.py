@@ -10,6 +10,7 @@ from rich.console import Console
 from headgate.cli import run
 from headgate.cli.run_live import summary
 from headgate.cli.run_options import (
+    aiming_at,
     fed,
     parse_priorities,
     parse_settings,
@@ -60,6 +61,13 @@ def test_options_as_numbers() -> None:
     with pytest.raises(UsageError, match="gold=0: expected class=priority"):
         parse_priorities("gold=0")
     assert parse_settings(["spark.driver.memory=2g"]) == {"spark.driver.memory": "2g"}
+
+
+def test_one_target_for_all() -> None:
+    network = aiming_at(parse_network(TWO_CHAINS), "5s")
+    assert [q.latency_target_seconds for q in network.queries] == [5.0, 5.0]
+    with pytest.raises(UsageError, match="--target 0s: expected a time above 0"):
+        aiming_at(network, "0s")
 
 
 def test_a_load_takes_the_place_of_the_source(tmp_path: Path) -> None:

@@ -58,3 +58,14 @@ def test_never_below_zero_and_nonsense_teaches_nothing() -> None:
         costs.observe({"a": 1000.0}, 0.2)
     assert min(costs.cost_seconds.values()) >= 0.0
     assert costs.fixed_seconds >= 0.0
+
+
+def test_on_a_noisy_machine_costs_stay_near_what_was_known() -> None:
+    rng = np.random.default_rng(3)
+    costs = OperatorCosts({"light": 2e-3, "heavy": 5e-3})
+    for _ in range(100):
+        few = {"light": float(rng.integers(5, 15)), "heavy": float(rng.integers(5, 15))}
+        total = 2e-3 * few["light"] + 5e-3 * few["heavy"] + rng.exponential(0.3)
+        costs.observe(few, total)
+    found = costs.cost_seconds
+    assert found["heavy"] > found["light"] > 0.0

@@ -11,6 +11,7 @@ import typer
 
 from headgate.cli.run_live import RunLines, RunTable, summary
 from headgate.cli.run_options import (
+    aiming_at,
     fed,
     parse_priorities,
     parse_settings,
@@ -70,6 +71,10 @@ def run(
             "trace:FILE,scale=60,factor=1.",
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Latency target of all queries, instead of the file's."),
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where checkpoints are kept.")
     ] = None,
@@ -90,7 +95,7 @@ def run(
     check_machine("headgate run", "")
     loads = read_loads(load or [])
     network = load_network(network_file, lambda n: problems_to_run(fed(n, loads), stand_ins))
-    network = fed(network, loads)
+    network = aiming_at(fed(network, loads), target)
     priorities = None if classes is None else parse_priorities(classes)
     settings = parse_settings(conf or [])
     with tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from headgate.errors import UsageError
 from headgate.network import Network, Source
+from headgate.network.quantities import DURATION
 from headgate.network.validation import nearest
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.load_text import parse_load
 from headgate.simulation.trace_file import RecordedLoad, parse_recorded_load
 
-__all__ = ["fed", "parse_priorities", "parse_settings", "read_loads", "replay_options"]
+__all__ = ["aiming_at", "fed", "parse_priorities", "parse_settings", "read_loads", "replay_options"]
 
 _REPLAYED_SECONDS = 3600
 
@@ -48,6 +49,20 @@ def parse_settings(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--conf {text}: expected key=value, such as spark.driver.memory=4g")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def aiming_at(network: Network, target: str | None) -> Network:
+    """The network with one latency target for all queries."""
+    if target is None:
+        return network
+    try:
+        seconds = DURATION.parse(target)
+    except ValueError as error:
+        raise UsageError(f"--target {target}: {error}") from None
+    if not 0.0 < seconds < math.inf:
+        raise UsageError(f"--target {target}: expected a time above 0")
+    queries = (replace(query, latency_target_seconds=seconds) for query in network.queries)
+    return replace(network, queries=tuple(queries))
 
 
 def read_loads(texts: list[str]) -> dict[str, Arrivals]:

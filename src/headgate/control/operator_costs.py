@@ -4,7 +4,8 @@ A batch that sends n_i tuples through part i takes
 
     seconds = fixed + sum of cost_i * n_i + noise
 
-The costs are followed by a Kalman filter: they drift slowly, the noise is a share of the total.
+The costs are followed by a Kalman filter: they drift slowly, the noise is a share of the total,
+and more where totals scatter by more (a machine that others use too).
 At the start all costs may be wrong by one common factor (another machine) and each by its own.
 
 Guarantees: costs are at least 0; equal observations in equal order give equal costs; memory is
@@ -23,6 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 __all__ = ["OperatorCostSettings", "OperatorCosts"]
+
+_LEAST = 0.01  # of what was believed: a cost of nothing could not grow again
+_SCATTER_MEMORY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class OperatorCosts:
     """See the module.
 
     >>> costs = OperatorCosts({"parse": 1e-4, "join": 1e-4})
-    >>> for parse, join in ((1000, 1000), (1000, 100), (500, 500), (2000, 100)) * 5:
+    >>> for parse, join in ((1000, 1000), (1000, 100), (500, 500), (2000, 100)) * 20:
     ...     costs.observe({"parse": parse, "join": join}, 2e-4 * parse + 6e-4 * join)
     >>> {name: f"{seconds:.1g}" for name, seconds in costs.cost_seconds.items()}
     {'parse': '0.0002', 'join': '0.0006'}
@@ -66,6 +70,9 @@ class OperatorCosts:
         self._variance = np.zeros((mean.size + 1, mean.size + 1))
         self._variance[0, 0] = self.settings.fixed_deviation_seconds**2
         self._variance[1:, 1:] = np.outer(scale, scale) + np.diag(ratio**2)
+        self._least = np.concatenate(([0.0], _LEAST * mean))
+        self._missed: float | None = None  # by how much the last total was above the expected
+        self._scatter = 0.0  # variance of that, from one batch to the next
         self.observations = 0
 
     @property
@@ -91,10 +98,16 @@ class OperatorCosts:
         self._drift()
         row, settings = self._row(tuples), self.settings
         expected = float(row @ self._state)
-        noise = max(settings.noise * max(seconds, min(expected, 3.0 * seconds)), 1e-12)
         toward = self._variance @ row
-        gain = toward / (float(row @ toward) + max(noise, settings.noise_seconds) ** 2)
-        self._state = np.maximum(self._state + gain * (seconds - expected), 0.0)
+        unsure, missed = float(row @ toward), seconds - expected
+        usual = max(settings.noise * max(seconds, min(expected, 3.0 * seconds)), 1e-12)
+        noise = max(usual**2, settings.noise_seconds**2, self._scatter - unsure)
+        if self._missed is not None and self.observations > 1:
+            step = (missed - self._missed) ** 2 / 2.0
+            self._scatter += _SCATTER_MEMORY * (step - self._scatter)
+        self._missed = missed
+        gain = toward / (unsure + noise)
+        self._state = np.maximum(self._state + gain * missed, self._least)
         self._variance -= np.outer(gain, toward)
         self._variance = (self._variance + self._variance.T) / 2.0
         self.observations += 1
@@ -102,11 +115,12 @@ class OperatorCosts:
     def _drift(self) -> None:
         """Costs may have moved, but nobody forgets more than was unknown at the start."""
         settings = self.settings
-        believed = settings.believed_ratio * self._state
+        size = np.maximum(self._state, 10.0 * self._least)
+        believed = settings.believed_ratio * size
         believed[0] = settings.fixed_deviation_seconds
         diagonal = np.diagonal(self._variance)
-        step = np.where(diagonal < believed**2, (settings.drift * self._state) ** 2, 0.0)
-        together = settings.common_drift * self._state * (step > 0.0)
+        step = np.where(diagonal < believed**2, (settings.drift * size) ** 2, 0.0)
+        together = settings.common_drift * size * (step > 0.0)
         self._variance = self._variance + np.diag(step) + np.outer(together, together)
 
     def _row(self, tuples: Mapping[str, float]) -> np.ndarray:

@@ -108,6 +108,7 @@ class Agent:
         run.percentile = settings.controller_settings.get("percentile")
         run.drop_older_seconds = settings.drop_older_seconds
         run.query_class = settings.query_class
+        run.first_gates = tuple(gate for gate in settings.gates if not settings.after.get(gate))
         removed = SettingsChanged(time.time(), removed_queries=(run.name,))
         self._handle(removed)  # a query that is started again begins with its batches anew
         self._handle(SettingsChanged(time.time(), queries={run.name: settings}))
@@ -319,7 +320,7 @@ class Agent:
         if self.mode is not Mode.ON:  # also for a batch that was decided before the change
             keep = dict.fromkeys(keep, 1.0)
         elif not run.finite:
-            warm_up = dict.fromkeys(keep, run.warm_up_share(waiting))
+            warm_up = dict.fromkeys(run.first_gates, run.warm_up_share(waiting))
             for name, limits in (("warm-up", warm_up), ("limit", run.limits)):
                 for gate, limit in limits.items():
                     if limit < keep.get(gate, 1.0):

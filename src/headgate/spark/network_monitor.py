@@ -80,9 +80,11 @@ class GroupMonitor:
         )
 
     def capacity(self) -> float:
-        """Task seconds per second with one batch in each period."""
+        """Task seconds per second with one batch in each period; half of the time at least."""
         per_task = max(self.durations.cost_seconds[_TASKS], 1.0 / (4.0 * self.cores))
-        period = self.group.period_seconds
+        # Where a batch of nothing takes most of the period, dropping does not help: batches will
+        # be late whatever is kept, so they may as well be longer.
+        period = max(self.group.period_seconds, 2.0 * self.durations.fixed_seconds)
         in_tasks = (period - self.durations.fixed_seconds) / per_task
         return (in_tasks - self.costs.fixed_seconds) / period
 

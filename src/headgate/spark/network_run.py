@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headgate.errors import HeadgateError, UsageError
+from headgate.errors import UsageError
 from headgate.network import Network, load_network
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.network_frames import FLOW_PREFIX, NetworkFrames
@@ -348,20 +347,3 @@ def _flows(text: str) -> dict[str, int]:
         for name, values in metrics.items()
         if name.startswith(FLOW_PREFIX)
     }
-
-
-def main() -> None:
-    """spark-submit .../network_run.py NETWORK [SECONDS]: the report as JSON on stdout."""
-    spark = SparkSession.builder.getOrCreate()
-    try:
-        with run_network(spark, sys.argv[1]) as run:
-            run.wait(float(sys.argv[2]) if len(sys.argv) > 2 else None)
-            print(json.dumps(run.report().to_dict(), indent=2))
-    except HeadgateError as error:
-        sys.exit(f"Error: {error}")
-    finally:
-        spark.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -138,6 +138,7 @@ class QueryRun:
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
         self.query_class: str | None = None
+        self.first_gates = tuple(arrays)
         self.held: OrderedDict[int, float] = OrderedDict()
         self.tasks = 1
         self.asking_batch = -1
