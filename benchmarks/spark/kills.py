@@ -1,10 +1,10 @@
 """kill -9 of the driver at random moments under load; what was kept must still be exact.
 
 One query with a file sink and a flash crowd far above its capacity runs in a process of
-its own. It is killed after a random time since its first batch of that life began, and
-started again on the same checkpoint, twenty times. Then the written rows are compared
-with what the rule of the gate keeps under the decisions in Spark's offset log: that is
-what an undisturbed run with the same decisions writes.
+its own. It is killed a random time after its first trigger of that life, and started again
+on the same checkpoint, twenty times. A last life ends after three more commits. Then the
+written rows are compared with what the rule of the gate keeps under the decisions in
+Spark's offset log: that is what an undisturbed run with the same decisions writes.
 """
 
 from __future__ import annotations
