@@ -129,6 +129,9 @@ class _Verdict(Enum):
     CONFIRMED = "confirmed"
 
 
+_KNOWN, _USUAL, _DOUBTED, _CONFIRMED = _Verdict
+
+
 class CostEstimator:
     """Keeps `costs` up to date; None until the first period with work in it."""
 
@@ -159,9 +162,9 @@ class CostEstimator:
                 ratio = _BELIEVE_AT_MOST if ratio > 1.0 else 1.0 / _BELIEVE_AT_MOST
             busy = predicted * ratio
             verdict, speed = self._judge(math.log(ratio), row, predicted)
-            if verdict is _Verdict.KNOWN or verdict is _Verdict.DOUBTED:
+            if verdict is _KNOWN or verdict is _DOUBTED:
                 return
-            if verdict is _Verdict.CONFIRMED:
+            if verdict is _CONFIRMED:
                 self._scale(speed)
                 predicted *= speed
         self._add(row, busy, 1.0 / (predicted * predicted))
@@ -196,18 +199,18 @@ class CostEstimator:
         if since == 1 and doubted * error > 0.0 and abs(error - doubted) < size:
             known = 1.0 / (1.0 + self._unknown(row, predicted_seconds))
             both = (doubted * self._doubted_known + error * known) / (self._doubted_known + known)
-            return _Verdict.CONFIRMED, math.exp(both)
+            return _CONFIRMED, math.exp(both)
         if size <= expected:
-            return _Verdict.KNOWN if size < _CLOSE_ENOUGH else _Verdict.USUAL, 1.0
+            return _KNOWN if size < _CLOSE_ENOUGH else _USUAL, 1.0
         unknown = self._unknown(row, predicted_seconds)
         if size <= expected * math.sqrt(1.0 + unknown):
-            return _Verdict.USUAL, 1.0
+            return _USUAL, 1.0
         self._rows_since_doubt = 0
         self._doubted_error, self._doubted_known = error, 1.0 / (1.0 + unknown)
         if since > _REMEMBER_DOUBT or doubted * error <= 0.0:
-            return _Verdict.DOUBTED, 1.0
+            return _DOUBTED, 1.0
         self._restless_rows = _CALM_AGAIN
-        return _Verdict.USUAL, 1.0
+        return _USUAL, 1.0
 
     def _scale(self, ratio: float) -> None:
         """All costs times `ratio`, and the sums as if they had always been so."""
@@ -320,8 +323,8 @@ class CostEstimator:
     def _solve(self, last: TupleCosts, row: _Row, predicted_seconds: float) -> TupleCosts:
         """Least squares near the last estimate, no cost below 0."""
         free, held = (row[0] > 0.0, row[1] > 0.0, row[2] > 0.0), last
+        equations = self._equations(free, last, held, row, predicted_seconds)
         while True:
-            equations = self._equations(free, last, held, row, predicted_seconds)
             fixed, looking, processing = _eliminate(*equations)
             if not math.isfinite(fixed + looking + processing):
                 return last
@@ -331,10 +334,14 @@ class CostEstimator:
             least = min(fixed * row[0], looking * row[1], processing * row[2])
             if free[0] and fixed * row[0] == least:
                 free, held = (False, free[1], free[2]), TupleCosts(0.0, b, c)
-            elif free[1] and looking * row[1] == least:
+                # The most usual case; the other equations stay as they are.
+                equations = (1.0, 0.0, 0.0, *equations[3:6], 0.0, *equations[7:])
+                continue
+            if free[1] and looking * row[1] == least:
                 free, held = (free[0], False, free[2]), TupleCosts(a, 0.0, c)
             else:
                 free, held = (free[0], free[1], False), TupleCosts(a, b, 0.0)
+            equations = self._equations(free, last, held, row, predicted_seconds)
 
 
 def _eliminate(

@@ -80,10 +80,14 @@ def plan_micro_batch(
     younger = quantile * interval - age
     if younger > 0.0:
         longest += min(younger, _YOUNGER_AT_MOST * interval)
-    duration = min(target_seconds - age, longest)
-    looking = (fixed + look * everything) / share
-    seconds = max(duration - looking, least_slack * target_seconds)
-    return min(everything, seconds * share / process)
+    duration = target_seconds - age
+    if duration > longest:
+        duration = longest
+    seconds = duration - (fixed + look * everything) / share
+    if seconds < least_slack * target_seconds:
+        seconds = least_slack * target_seconds
+    keep = seconds * share / process
+    return keep if keep < everything else everything
 
 
 def smallest_micro_batch_latency_seconds(

@@ -219,8 +219,11 @@ class ModelBasedController:
         settings, share = self.settings, measurement.server_share
         quantile = settings.quantile
         worked = costs.busy_seconds(measurement.offered_tuples, measurement.work_tuples) / share
-        length = min(measurement.duration_seconds, _LONGEST_INTERVAL * worked)
-        interval = max(length, settings.period_seconds)
+        interval, longest = measurement.duration_seconds, _LONGEST_INTERVAL * worked
+        if longest < interval:
+            interval = longest
+        if interval < settings.period_seconds:
+            interval = settings.period_seconds
         age = measurement.waiting_age_seconds
         if age is None:
             age = self._ages.share(expected, interval) * interval

@@ -60,11 +60,13 @@ class WaitingAge:
         size, self._stepped = abs(step), 0.0
         if step * stepped > 0.0:
             return _EVEN
-        least = _OUTSIDE * max(self._noise, 1.0 / math.sqrt(waiting_tuples))
-        self._noise += (1.0 - _NOISE_MEMORY) * (min(size, least) - self._noise)
+        noise, least = self._noise, 1.0 / math.sqrt(waiting_tuples)
+        least = _OUTSIDE * (noise if noise > least else least)
         if size <= least:
+            self._noise = noise + (1.0 - _NOISE_MEMORY) * (size - noise)
             self._rate_per_second = last + (1.0 - _RATE_MEMORY) * (rate - last)
             return _EVEN
+        self._noise = noise + (1.0 - _NOISE_MEMORY) * (least - noise)
         self._stepped = step
         return _share_after(change)
 

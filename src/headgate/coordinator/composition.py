@@ -34,7 +34,7 @@ def composed_keep(
     if class_limit is not None and class_limit < wanted:
         wanted, bound = max(0.0, class_limit), Bound.CLASS
     if feedback is not None and feedback < wanted:
-        wanted, bound = max(0.0, feedback), Bound.FEEDBACK
+        wanted, bound = feedback if feedback > 0.0 else 0.0, Bound.FEEDBACK
     if wanted < keep_at_least:
         wanted, bound = keep_at_least, Bound.GUARANTEE
     keep = wanted
