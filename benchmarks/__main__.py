@@ -17,6 +17,7 @@ SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
 SPARK_SECTIONS = (
     "overhead",
     "closed_loop",
+    "closed_loop_with_state",
     "source_gate",
     "policy_gate",
     "classes",
