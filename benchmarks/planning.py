@@ -87,6 +87,7 @@ def decisions(locations: int, nodes: int, count: int) -> dict[str, Any]:
         "rates_drift_5_percent": percentiles_ms([_call(planner, r) for r in drift]),
         "rates_drift_5_percent_cpu": _cpu_percentiles_ms(planner, drift),
         "all_rates_jump": percentiles_ms([_call(planner, r) for r in jumps]),
+        "all_rates_jump_cpu": _cpu_percentiles_ms(planner, jumps),
         "largest_gap": max(planner.plan_rates(r).gap for r in drift[:50]),
     }
 

@@ -10,7 +10,8 @@ guaranteed minimum is met or GuaranteesCollideError names a smallest set that
 cannot be. Not guaranteed: which of several equally good plans is returned, and
 anything about queues or latency (that is the control layer's).
 
-Cost: one warm simplex run; see benchmarks/results/planning.json.
+Cost: one warm simplex run, or the plain one of `small_program` for a small network; see
+benchmarks/results/planning.json.
 """
 
 from __future__ import annotations
