@@ -112,11 +112,11 @@ class Headgate:
         self._same_tuples: set[str] = set()
         self._policies: dict[int, GatePolicy] = {}
         self._book = LedgerBook(self.alarms_raised)
-        self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
         self._agent = Agent(self.alarms_raised, self._record, CoordinatorSettings(classes=classes))
         self._server = AgentServer(self._agent, listening)
+        self._events = EventThread(self.alarms_raised)
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
