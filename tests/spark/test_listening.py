@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -254,6 +255,11 @@ def test_an_address_file_of_an_earlier_headgate_can_be_read(tmp_path: Path) -> N
 def test_a_query_on_spark_asks_over_tls_and_its_plan_has_no_token(
     spark: SparkSession, certificates: dict[str, tuple[Path, Path]]
 ) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        threads = threading.active_count()
+        with pytest.raises(UsageError, match="cannot listen"):
+            attach(spark, listen=f"127.0.0.1:{taken.getsockname()[1]}")
+        assert threading.active_count() == threads
     certificate, key = certificates["driver.example"]
     listen = {"address": "0.0.0.0:0", "token": TOKEN, "certificate": certificate, "key": key}
     with attach(spark, timeout="20s", listen=listen) as hg:

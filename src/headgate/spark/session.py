@@ -122,13 +122,13 @@ class Headgate:
         self._same_tuples: set[str] = set()
         self._policies: dict[int, GatePolicy] = {}
         self._book = LedgerBook(self.alarms_raised)
-        self._events = EventThread(self.alarms_raised)
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
         settings = CoordinatorSettings(classes=classes, network=network)
         self._agent = Agent(self.alarms_raised, self._record, settings)
         self._server = AgentServer(self._agent, listening)
         self.measured: Callable[[], Network] | None = None  # of a network that is run
+        self._events = EventThread(self.alarms_raised)
         self._clock = None
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
