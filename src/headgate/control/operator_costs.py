@@ -95,6 +95,8 @@ class OperatorCosts:
         """
         if not (math.isfinite(seconds) and seconds >= 0.0):
             return
+        if self.observations == 0:
+            self._take_scale(tuples, seconds)
         self._drift()
         row, settings = self._row(tuples), self.settings
         expected = float(row @ self._state)
@@ -111,6 +113,17 @@ class OperatorCosts:
         self._variance -= np.outer(gain, toward)
         self._variance = (self._variance + self._variance.T) / 2.0
         self.observations += 1
+
+    def _take_scale(self, tuples: Mapping[str, float], seconds: float) -> None:
+        """The first batch says how fast the machine is; beliefs are about ratios."""
+        part = float(self._row(tuples)[1:] @ self._state[1:])
+        left = max(seconds - self._state[0], 0.1 * seconds)
+        if part <= 0.0 or left <= 0.0:
+            return
+        scale = left / part
+        self._state[1:] *= scale
+        self._least[1:] *= scale
+        self._variance[1:, 1:] *= scale**2
 
     def _drift(self) -> None:
         """Costs may have moved, but nobody forgets more than was unknown at the start."""

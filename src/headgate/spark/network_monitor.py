@@ -29,6 +29,7 @@ _FIXED_SECONDS = 0.2
 _MOST_OF_CORES = 0.97
 _LEAST_OF_CORES = 0.05
 _MOVED = 0.02
+_FIRST_PROBE = 2  # batches
 _RATE_MEMORY = 0.5
 _COUNT_MEMORY = 0.9  # of a batch to the next, for selectivities
 _TASKS = "tasks"
@@ -87,6 +88,24 @@ class GroupMonitor:
         period = max(self.group.period_seconds, 2.0 * self.durations.fixed_seconds)
         in_tasks = (period - self.durations.fixed_seconds) / per_task
         return (in_tasks - self.costs.fixed_seconds) / period
+
+    def probes(self) -> dict[str, float]:
+        """Most that gates behind splits may keep in the next batch; 1 lifts the limit.
+
+        Branches that always get the same tuples cannot be told apart. Where the file does not say
+        what they cost, each branch gets half of its tuples in two of the first batches.
+        """
+        operators = self.network.operator_by_name
+        if all(operators[name].cost_seconds is not None for name in self.group.operators):
+            return {}
+        own = set(self.group.operators)
+        behind = [
+            a.name for a in self.network.drop_locations if a.source in own and a.target in own
+        ]
+        turn = self.batches - _FIRST_PROBE
+        if not 0 <= turn <= 2 * len(behind):
+            return {}
+        return {gate: 0.5 if turn // 2 == place else 1.0 for place, gate in enumerate(behind)}
 
     def statistics(self) -> dict[str, OperatorStatistics]:
         cost = self.costs.cost_seconds

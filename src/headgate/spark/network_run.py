@@ -21,6 +21,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,10 @@ class NetworkRun:
             self.record.add(seen)
             self.record.learn(self.monitor.statistics(), self.monitor.capacity())
             news = self.monitor.news(time.time())
+            probes = self.monitor.groups[group].probes()
+        with suppress(UsageError):  # the query has ended meanwhile
+            for gate, most in probes.items():
+                self.headgate.limit(group, gate, most)
         if news is not None:
             self.headgate.observe_network(news)
 
