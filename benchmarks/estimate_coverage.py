@@ -70,9 +70,9 @@ def _rows(spark: Any, groups: int) -> Any:
 def _coverage(rows: Any, keep: float) -> dict[str, dict[str, float]]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    from headgate.spark import estimates
-    from headgate.spark.gate import passes
-    from headgate.spark.threshold import millionths
+    from headgate.spark.gates import estimates
+    from headgate.spark.gates.gate import passes
+    from headgate.spark.gates.threshold import millionths
 
     kept = rows.where(passes(["id"], F.lit(3), F.lit(millionths(keep))))
     kept = kept.withColumn("weight", F.lit(1.0 / keep))

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from headgate.coordinator import CoordinatorSettings, QuerySettings
-from headgate.spark.agent import Agent
-from headgate.spark.alarms import Alarms
-from headgate.spark.classes import class_settings
-from headgate.spark.companion import CompanionReader
-from headgate.spark.query_run import NOTHING_KNOWN, InputState, QueryHandle, QueryRun
-from headgate.spark.server import AgentServer
+from headgate.spark.agent.agent import Agent
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.classes import class_settings
+from headgate.spark.agent.query_run import NOTHING_KNOWN, InputState, QueryHandle, QueryRun
+from headgate.spark.agent.server import AgentServer
+from headgate.spark.sources.companion import CompanionReader
 
 __all__ = ["agent_latency"]
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.spark.agent_load import agent_latency
 from headgate.coordinator import ClassSettings, SettingsChanged
-from headgate.spark.classes import jain_index
+from headgate.spark.agent.classes import jain_index
 
 __all__ = ["run", "tables", "throughput"]
 
@@ -75,8 +75,8 @@ class Workload:
         from pyspark.sql import SparkSession
 
         import headgate
-        from headgate.spark.classes import class_settings
-        from headgate.spark.live_array import LiveArray
+        from headgate.spark.agent.classes import class_settings
+        from headgate.spark.plans.live_array import LiveArray
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
         self.spark = (

@@ -19,7 +19,7 @@ from headgate.cli.run_options import (
 )
 from headgate.errors import UsageError
 from headgate.network import Source, parse_network
-from headgate.spark.network_report import NetworkReport, QueryFigures
+from headgate.spark.networks.network_report import NetworkReport, QueryFigures
 from tests.cli.conftest import TWO_CHAINS, Headgate
 
 

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from headgate.spark.decision import GateDecision, decision_in_offsets
-from headgate.spark.gate import passes
+from headgate.spark.agent.decision import GateDecision, decision_in_offsets
+from headgate.spark.gates.gate import passes
 from headgate.spark.session import Headgate
-from headgate.spark.source_offset import SourceOffset
+from headgate.spark.sources.source_offset import SourceOffset
 
 
 def wait_for(condition: Callable[[], Any], timeout_seconds: float = 90.0, what: str = "") -> Any:

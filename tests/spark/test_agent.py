@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from headgate.coordinator import Mode, QuerySettings
-from headgate.spark.agent import Agent, TooLateError
-from headgate.spark.alarms import Alarms
-from headgate.spark.companion import CompanionReader
-from headgate.spark.decision import EVERYTHING, UNREACHABLE, GateDecision
-from headgate.spark.progress import BatchReport
-from headgate.spark.protocol import read_message, write_message
-from headgate.spark.query_run import QueryHandle, QueryRun
-from headgate.spark.server import AgentServer
+from headgate.spark.agent.agent import Agent, TooLateError
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.decision import EVERYTHING, UNREACHABLE, GateDecision
+from headgate.spark.agent.progress import BatchReport
+from headgate.spark.agent.protocol import read_message, write_message
+from headgate.spark.agent.query_run import QueryHandle, QueryRun
+from headgate.spark.agent.server import AgentServer
+from headgate.spark.sources.companion import CompanionReader
 
 FRESH = GateDecision().offset()
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headgate.spark.backlog import Backlog
+from headgate.spark.sources.backlog import Backlog
 
 
 def test_what_came_since_the_last_look_is_half_that_old() -> None:

@@ -13,11 +13,16 @@ import pytest
 from pyspark import cloudpickle
 
 from headgate.errors import UsageError
-from headgate.spark import letter_sinks
-from headgate.spark.decision import GateDecision
-from headgate.spark.letter_sinks import FileSink, KafkaSink, Place, clear_batch
-from headgate.spark.letter_task import LetterTask, letter_function
-from headgate.spark.letters import LetterSettings, letter_threshold, read_settings, text_of
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.letters import letter_sinks
+from headgate.spark.letters.letter_settings import (
+    LetterSettings,
+    letter_threshold,
+    read_settings,
+    text_of,
+)
+from headgate.spark.letters.letter_sinks import FileSink, KafkaSink, Place, clear_batch
+from headgate.spark.letters.letter_task import LetterTask, letter_function
 
 PLACE = Place("q-1", "orders", 7, 3)
 
@@ -129,7 +134,7 @@ def test_an_executor_without_headgate_leaves_the_letters(
 ) -> None:
     text = text_of(LetterSettings(str(tmp_path)), 0)
     packed = cloudpickle.dumps(letter_function("orders", text))
-    monkeypatch.setitem(sys.modules, "headgate.spark.letter_task", None)
+    monkeypatch.setitem(sys.modules, "headgate.spark.letters.letter_task", None)
     write = cloudpickle.loads(packed)
     batches = [letters(1, None, 2), letters(), letters(None), letters(3)]
     found = [note for batch in write(iter(batches)) for note in batch.to_pylist()]

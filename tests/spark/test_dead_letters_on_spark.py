@@ -15,12 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
 from headgate.reduction import PolicyBuilder, use
-from headgate.spark.gate import identity_hash, passes
-from headgate.spark.letter_columns import _SECOND_HASH
-from headgate.spark.letters import letter_threshold
+from headgate.spark.gates.gate import identity_hash, passes
+from headgate.spark.letters.letter_columns import _SECOND_HASH
+from headgate.spark.letters.letter_settings import letter_threshold
 from headgate.spark.session import Headgate, attach
-from headgate.spark.source_letters import LETTER_SALT
-from headgate.spark.source_offset import keeps
+from headgate.spark.sources.source_letters import LETTER_SALT
+from headgate.spark.sources.source_offset import keeps
 from tests.spark.streams import (
     expected_ids,
     logged_batches,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headgate.spark.decision import EVERYTHING, GateDecision, decision_in_offsets
+from headgate.spark.agent.decision import EVERYTHING, GateDecision, decision_in_offsets
 
 
 def test_an_unchanged_decision_is_the_same_offset() -> None:

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from headgate.spark import estimates
-from headgate.spark.gate import passes
+from headgate.spark.gates import estimates
+from headgate.spark.gates.gate import passes
+from headgate.spark.gates.threshold import EVERYTHING
 from headgate.spark.session import Headgate
-from headgate.spark.threshold import EVERYTHING
 from tests.spark.streams import rows_of, wait_for
 
 GROUPS = 1000

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.spark.session import Headgate
-from headgate.spark.source_offset import identity_seed, keeps
+from headgate.spark.sources.source_offset import identity_seed, keeps
 from tests.spark.kafka_broker import Broker
 from tests.spark.streams import logged_sources, rows_of, wait_for, wait_for_batches
 from tests.spark.test_documentation import BLOCK, KAFKA

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
-from headgate.spark.kafka_client import KafkaReadError
-from headgate.spark.kafka_options import KafkaOptions
-from headgate.spark.kafka_source import KafkaInput
-from headgate.spark.source_gate import MARKER, InputAwayError, SourceGate
-from headgate.spark.source_offset import identity_seed, keeps
+from headgate.spark.sources.kafka_client import KafkaReadError
+from headgate.spark.sources.kafka_options import KafkaOptions
+from headgate.spark.sources.kafka_source import KafkaInput
+from headgate.spark.sources.source_gate import MARKER, InputAwayError, SourceGate
+from headgate.spark.sources.source_offset import identity_seed, keeps
 from tests.spark.kafka_broker import Broker
 
 Row = dict[str, Any]
@@ -165,7 +165,7 @@ def test_a_topic_made_anew_is_read_from_its_begin(
     # partition is entered.
     waits = gate.latestOffset(end, None)  # type: ignore[arg-type]
     assert waits["position"] == {"anew": {"0": 100, "1": 0}}
-    monkeypatch.setattr("headgate.spark.kafka_source.SHORT_SECONDS", 0.0)
+    monkeypatch.setattr("headgate.spark.sources.kafka_source.SHORT_SECONDS", 0.0)
     entered = gate.latestOffset(end, None)  # type: ignore[arg-type]
     assert entered["position"] == {"anew": {"0": 0, "1": 0}}
     assert list(gate.partitions(end, entered)) == []

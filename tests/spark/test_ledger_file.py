@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headgate.spark.alarms import Alarms
-from headgate.spark.decision import GateDecision
-from headgate.spark.ledger_book import LedgerBook
-from headgate.spark.ledger_file import LedgerFile, LedgerLine, read_lines
-from headgate.spark.progress import BatchReport, GateReport
-from headgate.spark.query_run import QueryRun
-from headgate.spark.report import Report, sum_up
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.agent.query_run import QueryRun
+from headgate.spark.ledger.ledger_book import LedgerBook
+from headgate.spark.ledger.ledger_file import LedgerFile, LedgerLine, read_lines
+from headgate.spark.ledger.report import Report, sum_up
 
 LINE = LedgerLine(1.0, "alerts", "q", "r1", 0, "orders", "counted", 9, 6, 3, 0.6, 1, 1, "feedback")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.spark import line_source
-from headgate.spark.line_source import LineReader
 from headgate.spark.session import Headgate
+from headgate.spark.sources import line_source
+from headgate.spark.sources.line_source import LineReader
 from tests.spark.streams import rows_of, wait_for, wait_for_batches
 
 

@@ -20,18 +20,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headgate.errors import UsageError
-from headgate.spark import server
-from headgate.spark.agent_client import AgentClient
-from headgate.spark.decision import GateDecision
-from headgate.spark.listening import Listening, read_listening
-from headgate.spark.protocol import (
+from headgate.spark.agent import server
+from headgate.spark.agent.agent_client import AgentClient
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.listening import Listening, read_listening
+from headgate.spark.agent.protocol import (
     LARGEST_MESSAGE,
     AgentAddress,
     ProtocolError,
     read_message,
     write_message,
 )
-from headgate.spark.server import AgentServer
+from headgate.spark.agent.server import AgentServer
 from headgate.spark.session import attach
 from tests.spark.streams import rows_of, wait_for
 from tests.spark.test_agent import FRESH, Query

@@ -20,12 +20,12 @@ from headgate.coordinator import (
     SetKeepFraction,
 )
 from headgate.network import Network, Statistics, load_network, parse_network
-from headgate.spark.decision import GateDecision
-from headgate.spark.network_groups import Group, RunningNetwork, as_it_runs
-from headgate.spark.network_monitor import NetworkMonitor
-from headgate.spark.network_report import NetworkRecord
-from headgate.spark.network_run import _readers
-from headgate.spark.progress import BatchReport, GateReport
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.networks.network_groups import Group, RunningNetwork, as_it_runs
+from headgate.spark.networks.network_monitor import NetworkMonitor
+from headgate.spark.networks.network_report import NetworkRecord
+from headgate.spark.networks.network_run import _readers
 from tests.spark.test_network_monitor import SPLIT
 
 CORES = 2

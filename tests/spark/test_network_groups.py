@@ -6,8 +6,8 @@ import pytest
 
 from headgate.errors import NetworkError, UsageError
 from headgate.network import load_network, parse_network
-from headgate.spark.network_groups import as_it_runs
-from headgate.spark.network_needs import problems_to_run
+from headgate.spark.networks.network_groups import as_it_runs
+from headgate.spark.networks.network_needs import problems_to_run
 
 TWO_CLASSES = """\
 network: shop

@@ -8,13 +8,13 @@ from headgate.coordinator import QuerySettings
 from headgate.errors import UsageError
 from headgate.network import dump_network, parse_network
 from headgate.planning import ExactPlanner
-from headgate.spark.decision import GateDecision
-from headgate.spark.network_export import MeasuredQuery, network_of_queries
-from headgate.spark.network_groups import NODE, as_it_runs
-from headgate.spark.network_monitor import NetworkMonitor
-from headgate.spark.network_report import NetworkRecord
-from headgate.spark.network_run import measured_network
-from headgate.spark.progress import BatchReport, GateReport
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.networks.network_export import MeasuredQuery, network_of_queries
+from headgate.spark.networks.network_groups import NODE, as_it_runs
+from headgate.spark.networks.network_monitor import NetworkMonitor
+from headgate.spark.networks.network_report import NetworkRecord
+from headgate.spark.networks.network_run import measured_network
 
 SPLIT = """\
 network: split

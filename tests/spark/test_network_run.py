@@ -14,9 +14,9 @@ from headgate.errors import UsageError
 from headgate.network import parse_network
 from headgate.planning import ExactPlanner
 from headgate.spark import RunSettings, run_network
-from headgate.spark.network_frames import NetworkFrames
-from headgate.spark.network_groups import as_it_runs
-from headgate.spark.network_run import NetworkRun
+from headgate.spark.networks.network_frames import NetworkFrames
+from headgate.spark.networks.network_groups import as_it_runs
+from headgate.spark.networks.network_run import NetworkRun
 
 SPLIT = """\
 network: split run

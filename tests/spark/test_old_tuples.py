@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import UsageError
-from headgate.spark.decision import GateDecision
-from headgate.spark.progress import BatchReport, GateReport
-from headgate.spark.query_run import QueryRun
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.session import Headgate
 from tests.spark.streams import logged_batches, rows_of, wait_for_batches
 

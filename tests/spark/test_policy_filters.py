@@ -16,10 +16,10 @@ from headgate.reduction import Filter, Policy, Sense, filter_kinds
 from headgate.reduction.contract import Context
 from headgate.reduction.filters.random import Random
 from headgate.reduction.queues import as_queue
-from headgate.spark.policy_columns import RowColumns, key_of, verdict
-from headgate.spark.policy_gate import split_attributes
-from headgate.spark.policy_notes import read_notes
-from headgate.spark.policy_task import (
+from headgate.spark.policies.policy_columns import RowColumns, key_of, verdict
+from headgate.spark.policies.policy_gate import split_attributes
+from headgate.spark.policies.policy_notes import read_notes
+from headgate.spark.policies.policy_task import (
     JUDGED_COLUMN,
     LEVEL_COLUMN,
     NOTE_COLUMN,
@@ -201,7 +201,7 @@ def test_a_predicate_that_fails_on_an_odd_row_cannot_judge_it(frame: DataFrame) 
 
 
 def test_a_note_goes_to_text_and_back() -> None:
-    from headgate.spark.policy_notes import Note, read_text, write_text
+    from headgate.spark.policies.policy_notes import Note, read_text, write_text
 
     note = Note(3, 0, 10, (7, 2), 1, {"a": list(range(2000))}, "state")
     assert read_notes([note.text(), note.text()]) == [note]

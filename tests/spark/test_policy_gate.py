@@ -25,8 +25,8 @@ from headgate.reduction import (
 )
 from headgate.reduction.hashing import fates, hash_longs
 from headgate.reduction.queues import as_queue
-from headgate.spark.replay_source import ReplayReader
 from headgate.spark.session import Headgate
+from headgate.spark.sources.replay_source import ReplayReader
 from tests.spark.streams import logged_batches, rows_of, wait_for, wait_for_batches
 
 Replay = Callable[..., DataFrame]

@@ -19,16 +19,16 @@ from headgate.reduction import (
     use,
 )
 from headgate.reduction.queues import as_queue
-from headgate.spark.agent import Agent
-from headgate.spark.alarms import Alarms
-from headgate.spark.decision import EVERYTHING, GateDecision
-from headgate.spark.policy_gate import GatePolicy, split_attributes
-from headgate.spark.policy_notes import Note, read_notes, read_text, write_text
-from headgate.spark.policy_run import Choice, PolicyRun, outcome_of
-from headgate.spark.policy_state import PolicyStates, fit
-from headgate.spark.policy_task import PolicyTask
-from headgate.spark.progress import GateReport
-from headgate.spark.query_run import QueryHandle, QueryRun
+from headgate.spark.agent.agent import Agent
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.decision import EVERYTHING, GateDecision
+from headgate.spark.agent.progress import GateReport
+from headgate.spark.agent.query_run import QueryHandle, QueryRun
+from headgate.spark.policies.policy_gate import GatePolicy, split_attributes
+from headgate.spark.policies.policy_notes import Note, read_notes, read_text, write_text
+from headgate.spark.policies.policy_run import Choice, PolicyRun, outcome_of
+from headgate.spark.policies.policy_state import PolicyStates, fit
+from headgate.spark.policies.policy_task import PolicyTask
 
 
 def three_levels(**given: Any) -> Policy:
@@ -111,7 +111,7 @@ def test_long_texts_are_compressed_and_bounded(monkeypatch: pytest.MonkeyPatch) 
     content = {"key": ["x" * 10_000]}
     assert len(write_text(content)) < 500
     assert read_text(write_text(content)) == content
-    monkeypatch.setattr("headgate.spark.policy_notes._LARGEST_CONTENT", 1000)
+    monkeypatch.setattr("headgate.spark.policies.policy_notes._LARGEST_CONTENT", 1000)
     with pytest.raises(ValueError, match="above 1,000 bytes"):
         read_text(write_text(content))
     note = Note(3, 0, 10, (7, 2), 1, {"a": [1, 2]}, "state", "error")
@@ -227,7 +227,7 @@ def test_a_filter_that_fails_keeps_all_rows_and_says_so(monkeypatch: pytest.Monk
     def fail(*_: Any) -> None:
         raise _BrokenError("odd")
 
-    monkeypatch.setattr("headgate.spark.policy_task.reduce_to_level", fail)
+    monkeypatch.setattr("headgate.spark.policies.policy_task.reduce_to_level", fail)
     columns = ("salt", "level", "judged", "now")
     rows = {f"__headgate_{name}": [1, 1] for name in columns}
     batch = pa.record_batch({"value": [1, 2], "fate": [True, False], **rows})

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate.spark.decision import GateDecision
-from headgate.spark.progress import BatchReport, GateReport, parse_progress
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport, parse_progress
 
 DECISION = GateDecision().changed_to({"orders": 0.5})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.spark.protocol import (
+from headgate.spark.agent.protocol import (
     LARGEST_MESSAGE,
     AgentAddress,
     ProtocolError,

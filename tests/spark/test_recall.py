@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.spark.ledger_file import COUNTED, UNCOUNTED, LedgerLine
-from headgate.spark.recall import recalled_batches
+from headgate.spark.agent.recall import recalled_batches
+from headgate.spark.ledger.ledger_file import COUNTED, UNCOUNTED, LedgerLine
 from headgate.spark.session import Headgate, attach
 from tests.spark.streams import rows_of, wait_for_batches
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headgate.errors import UsageError
-from headgate.spark.replay_source import ReplayReader, profile_from
+from headgate.spark.sources.replay_source import ReplayReader, profile_from
 
 ALL = ReadAllAvailable()
 

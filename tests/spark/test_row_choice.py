@@ -10,13 +10,13 @@ import pytest
 
 from headgate.coordinator import Mode, QuerySettings
 from headgate.errors import UsageError
-from headgate.spark.agent import Agent, TooLateError
-from headgate.spark.alarms import Alarms
-from headgate.spark.decision import EVERYTHING, GateDecision
-from headgate.spark.query_run import QueryHandle, QueryRun
-from headgate.spark.row_choice import AT_RANDOM, RowChoice, check_keys, lowest_of_groups
-from headgate.spark.window_drop import WindowMemory, WindowShape
-from headgate.spark.window_watch import WindowWatch
+from headgate.spark.agent.agent import Agent, TooLateError
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.decision import EVERYTHING, GateDecision
+from headgate.spark.agent.query_run import QueryHandle, QueryRun
+from headgate.spark.gates.row_choice import AT_RANDOM, RowChoice, check_keys, lowest_of_groups
+from headgate.spark.gates.window_drop import WindowMemory, WindowShape
+from headgate.spark.gates.window_watch import WindowWatch
 
 SHAPE = WindowShape(60, 60, 60)
 BY_KEY = RowChoice(("customer",), ("bigint",))

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from headgate.spark.agent_client import AgentClient
-from headgate.spark.decision import GateDecision, decision_in_offsets, has_companion
-from headgate.spark.progress import parse_progress
-from headgate.spark.query_run import InputState
-from headgate.spark.replay_gate import ReplayInput
-from headgate.spark.replay_source import SCHEMA
-from headgate.spark.server import AgentServer
-from headgate.spark.source_gate import SourceGate
-from headgate.spark.source_offset import SourceOffset
+from headgate.spark.agent.agent_client import AgentClient
+from headgate.spark.agent.decision import GateDecision, decision_in_offsets, has_companion
+from headgate.spark.agent.progress import parse_progress
+from headgate.spark.agent.query_run import InputState
+from headgate.spark.agent.server import AgentServer
+from headgate.spark.sources.replay_gate import ReplayInput
+from headgate.spark.sources.replay_source import SCHEMA
+from headgate.spark.sources.source_gate import SourceGate
+from headgate.spark.sources.source_offset import SourceOffset
 from tests.spark.test_agent import FRESH, Query, overload
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headgate.errors import UsageError
 from headgate.spark.session import Headgate, attach
-from headgate.spark.source_offset import SourceOffset, keeps
+from headgate.spark.sources.source_offset import SourceOffset, keeps
 from tests.spark.streams import logged_sources, rows_of, wait_for, wait_for_batches
 
 

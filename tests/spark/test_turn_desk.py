@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.coordinator import Bound, GrantTurn, SetKeepFraction, Why
-from headgate.spark.turn_desk import LONGEST_TURN_SECONDS, TurnDesk
+from headgate.spark.agent.turn_desk import LONGEST_TURN_SECONDS, TurnDesk
 
 
 def turn(query: str, batch: int) -> list[GrantTurn | SetKeepFraction]:

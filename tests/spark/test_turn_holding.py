@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from headgate.coordinator import CoordinatorSettings, Mode, QuerySettings
-from headgate.spark import agent as agent_module
-from headgate.spark.agent import Agent
-from headgate.spark.alarms import Alarms
-from headgate.spark.classes import class_settings
-from headgate.spark.clock import Clock
-from headgate.spark.companion import CompanionReader
-from headgate.spark.decision import UNREACHABLE, GateDecision
-from headgate.spark.query_run import QueryHandle, QueryRun
-from headgate.spark.server import AgentServer
+from headgate.spark.agent import agent as agent_module
+from headgate.spark.agent.agent import Agent
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.classes import class_settings
+from headgate.spark.agent.clock import Clock
+from headgate.spark.agent.decision import UNREACHABLE, GateDecision
+from headgate.spark.agent.query_run import QueryHandle, QueryRun
+from headgate.spark.agent.server import AgentServer
+from headgate.spark.sources.companion import CompanionReader
 from tests.spark.test_agent import Array
 
 FRESH = GateDecision().offset()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headgate.spark.decision import GateDecision
-from headgate.spark.progress import BatchReport, GateReport
-from headgate.spark.threshold import EVERYTHING
-from headgate.spark.window_drop import CELLS, CELLS_FROM, WindowMemory, WindowShape
-from headgate.spark.window_watch import WindowWatch
+from headgate.spark.agent.decision import GateDecision
+from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.gates.threshold import EVERYTHING
+from headgate.spark.gates.window_drop import CELLS, CELLS_FROM, WindowMemory, WindowShape
+from headgate.spark.gates.window_watch import WindowWatch
 
 MINUTE = WindowShape(60, 60, 60)
 

@@ -22,11 +22,11 @@ from headgate.cli.terminal import errors, output, print_json
 from headgate.demo.environment import check_machine, start_spark
 from headgate.network import Network, load_network
 from headgate.simulation.arrivals import Arrivals
-from headgate.spark.network_needs import problems_to_run
+from headgate.spark.networks.network_needs import problems_to_run
 
 if TYPE_CHECKING:
-    from headgate.spark.network_report import NetworkReport
-    from headgate.spark.network_run import NetworkRun, RunSettings
+    from headgate.spark.networks.network_report import NetworkReport
+    from headgate.spark.networks.network_run import NetworkRun, RunSettings
 
 __all__ = ["run"]
 
@@ -125,7 +125,7 @@ def _run(
     as_json: bool,
 ) -> tuple[NetworkReport, str, bool]:
     """The report, what was measured, and whether somebody pressed Ctrl-C."""
-    from headgate.spark.network_run import run_network
+    from headgate.spark.networks.network_run import run_network
 
     console = errors() if as_json else output()
     console.print("Starting Spark ...")
@@ -159,7 +159,7 @@ def _settings(
     stand_ins: bool,
     checkpoint: Path | None,
 ) -> RunSettings:
-    from headgate.spark.network_run import RunSettings
+    from headgate.spark.networks.network_run import RunSettings
 
     replayed = {
         stream: replay_options(arrivals, directory / f"load{number}.csv")

@@ -15,8 +15,8 @@ from headgate.cli.numbers import number, percent
 from headgate.cli.plan_tables import quiet_table
 
 if TYPE_CHECKING:
-    from headgate.spark.network_report import NetworkReport
-    from headgate.spark.network_run import GateNow, NetworkRun
+    from headgate.spark.networks.network_report import NetworkReport
+    from headgate.spark.networks.network_run import GateNow, NetworkRun
 
 __all__ = ["RunLines", "RunTable", "summary"]
 

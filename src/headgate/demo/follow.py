@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headgate.demo.job import revenue
 from headgate.demo.recording import Batch
 from headgate.errors import DemoError
-from headgate.spark.progress import parse_progress
+from headgate.spark.agent.progress import parse_progress
 
 __all__ = ["Followed", "batch_of", "writer_of"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate.spark.network_run import RunSettings, run_network
+    from headgate.spark.networks.network_run import RunSettings, run_network
     from headgate.spark.session import Headgate, attach
 
 __all__ = ["Headgate", "RunSettings", "attach", "run_network"]
@@ -18,7 +18,7 @@ __all__ = ["Headgate", "RunSettings", "attach", "run_network"]
 
 def __getattr__(name: str) -> Any:
     if name in ("RunSettings", "run_network"):
-        from headgate.spark import network_run
+        from headgate.spark.networks import network_run
 
         return getattr(network_run, name)
     if name in __all__:

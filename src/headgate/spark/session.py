@@ -38,44 +38,49 @@ from headgate.errors import UsageError
 from headgate.network import Network, dump_network
 from headgate.network.quantities import DURATION
 from headgate.reduction import Policy
-from headgate.spark import estimates, results
-from headgate.spark.agent import Agent
-from headgate.spark.alarms import Alarm, Alarms
-from headgate.spark.checkpoint import CheckpointState, read_checkpoint
-from headgate.spark.classes import checked_priorities, class_settings, class_views
-from headgate.spark.clock import Clock
-from headgate.spark.companion import FORMAT, CompanionSource
-from headgate.spark.digest_book import DIGEST_SCHEMA, DigestBook, digest_rows, digest_table
-from headgate.spark.estimates import WEIGHT
-from headgate.spark.gate import add_gate, check_gate, choose_rows
-from headgate.spark.ledger_book import LedgerBook
-from headgate.spark.ledger_file import read_lines
-from headgate.spark.ledger_table import LEDGER_SCHEMA, ledger_directory, ledger_table
-from headgate.spark.letter_book import LetterBook
-from headgate.spark.line_source import LineSource, stream_lines
-from headgate.spark.listener import EventThread, ProgressListener
-from headgate.spark.listening import read_listening
-from headgate.spark.live_array import jvm_of
-from headgate.spark.network_export import network_of_queries
-from headgate.spark.plan_rewrite import PlanRewrite, gates_in, gates_in_series, inline_gates_in
-from headgate.spark.policy_gate import GatePolicy, add_policy_gate, read_policy
-from headgate.spark.policy_run import PolicyRun
-from headgate.spark.policy_state import PolicyStates
-from headgate.spark.query_run import GateArray, QueryHandle, QueryRun
-from headgate.spark.recall import recalled_batches
-from headgate.spark.replay_source import ReplaySource
-from headgate.spark.report import Report, sum_up
-from headgate.spark.row_choice import RowChoice, check_keys
-from headgate.spark.server import AgentServer
-from headgate.spark.sources import read_source
-from headgate.spark.stream_writer import (
+from headgate.spark.agent.agent import Agent
+from headgate.spark.agent.alarms import Alarm, Alarms
+from headgate.spark.agent.classes import checked_priorities, class_settings, class_views
+from headgate.spark.agent.clock import Clock
+from headgate.spark.agent.listener import EventThread, ProgressListener
+from headgate.spark.agent.listening import read_listening
+from headgate.spark.agent.query_run import GateArray, QueryHandle, QueryRun
+from headgate.spark.agent.recall import recalled_batches
+from headgate.spark.agent.server import AgentServer
+from headgate.spark.gates import estimates, results
+from headgate.spark.gates.estimates import WEIGHT
+from headgate.spark.gates.gate import add_gate, check_gate, choose_rows
+from headgate.spark.gates.row_choice import RowChoice, check_keys
+from headgate.spark.gates.window_watch import WindowWatch
+from headgate.spark.ledger.digest_book import DIGEST_SCHEMA, DigestBook, digest_rows, digest_table
+from headgate.spark.ledger.ledger_book import LedgerBook
+from headgate.spark.ledger.ledger_file import read_lines
+from headgate.spark.ledger.ledger_table import LEDGER_SCHEMA, ledger_directory, ledger_table
+from headgate.spark.ledger.report import Report, sum_up
+from headgate.spark.letters.letter_book import LetterBook
+from headgate.spark.networks.network_export import network_of_queries
+from headgate.spark.plans.checkpoint import CheckpointState, read_checkpoint
+from headgate.spark.plans.live_array import jvm_of
+from headgate.spark.plans.plan_rewrite import (
+    PlanRewrite,
+    gates_in,
+    gates_in_series,
+    inline_gates_in,
+)
+from headgate.spark.plans.stream_writer import (
     TriggerKind,
     WriterFacts,
     plan_of,
     read_facts,
     start_on_plan,
 )
-from headgate.spark.window_watch import WindowWatch
+from headgate.spark.policies.policy_gate import GatePolicy, add_policy_gate, read_policy
+from headgate.spark.policies.policy_run import PolicyRun
+from headgate.spark.policies.policy_state import PolicyStates
+from headgate.spark.sources.companion import FORMAT, CompanionSource
+from headgate.spark.sources.line_source import LineSource, stream_lines
+from headgate.spark.sources.read_source import read_source
+from headgate.spark.sources.replay_source import ReplaySource
 
 __all__ = ["Headgate", "attach"]
 

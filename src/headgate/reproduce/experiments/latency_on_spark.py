@@ -161,7 +161,7 @@ def _replay(spark: Any, options: Mapping[str, Any]) -> Any:
 
 def _saturated_rate(spark: Any, copies: int, cpu: Sequence[float]) -> float:
     """Tuples a second that so many copies can take: bounded batches, more always waiting."""
-    from headgate.spark.progress import parse_progress
+    from headgate.spark.agent.progress import parse_progress
 
     rows = 2000
     rates: list[float] = []

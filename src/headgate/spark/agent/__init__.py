@@ -1,0 +1,1 @@
+"""The agent in the driver: measurements in, decisions out; how sources reach it."""

@@ -1,0 +1,152 @@
+"""What was shed, why, for whom: the sums of the ledger as a dictionary and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.spark.agent.alarms import Alarm
+from headgate.spark.agent.classes import ClassView, jain_index
+
+__all__ = ["GateSums", "Report", "sum_up"]
+
+
+@dataclass(slots=True)
+class GateSums:
+    """Sums over all counted batches of one gate of one query."""
+
+    batches: int = 0
+    uncounted_batches: int = 0
+    offered: int = 0
+    kept: int = 0
+    dropped: int = 0
+    lost: int = 0
+    dropped_because: dict[str, int] = field(default_factory=dict)
+    last_keep_fraction: float | None = None
+    last_latency_mean_seconds: float | None = None
+    query_class: str | None = None
+    result_rows: int = 0
+    last_result_latency_mean_seconds: float | None = None
+    letters: int | None = None
+    letters_left: int = 0
+
+    @property
+    def balances(self) -> bool:
+        return self.offered == self.kept + self.dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`sums` by (query, gate). `print(report)` shows a table; `as_dict` is for programs."""
+
+    mode: str
+    targets_seconds: Mapping[str, float | None]
+    sums: Mapping[tuple[str, str], GateSums]
+    alarms: Sequence[Alarm]
+    classes: Sequence[ClassView] = ()
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index of the share of its data that each class keeps; 1 is even."""
+        return jain_index(1.0 - view.loss for view in self.classes)
+
+    @property
+    def balances(self) -> bool:
+        return all(sums.balances for sums in self.sums.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "balances": self.balances,
+            "gates": [
+                {
+                    "query": query,
+                    "gate": gate,
+                    "class": sums.query_class,
+                    "latency_target_seconds": self.targets_seconds.get(query),
+                    "batches": sums.batches,
+                    "uncounted_batches": sums.uncounted_batches,
+                    "offered": sums.offered,
+                    "kept": sums.kept,
+                    "dropped": sums.dropped,
+                    "lost": sums.lost,
+                    "letters": sums.letters,
+                    "letters_left": sums.letters_left,
+                    "dropped_because": dict(sums.dropped_because),
+                    "last_keep_fraction": sums.last_keep_fraction,
+                    "last_latency_mean_seconds": sums.last_latency_mean_seconds,
+                    "result_rows": sums.result_rows,
+                    "last_result_latency_mean_seconds": sums.last_result_latency_mean_seconds,
+                }
+                for (query, gate), sums in self.sums.items()
+            ],
+            "classes": [view.as_dict() for view in self.classes],
+            "fairness": self.fairness,
+            "alarms": [f"{alarm.kind}, {alarm.subject}: {alarm.text}" for alarm in self.alarms],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Headgate is {self.mode}."]
+        lines += [str(view) for view in self.classes]
+        for (query, gate), sums in self.sums.items():
+            share = 100.0 * sums.dropped / sums.offered if sums.offered else 0.0
+            target = self.targets_seconds.get(query)
+            lines.append(
+                f"{query} / {gate}: {sums.offered} offered = {sums.kept} kept + {sums.dropped} "
+                f"dropped ({share:.3g} %) in {sums.batches} batches"
+            )
+            if sums.lost:
+                lines.append(f"  {sums.lost} were gone at the source before they could be offered")
+            if sums.uncounted_batches:
+                lines.append(f"  {sums.uncounted_batches} batches could not be counted")
+            for why, count in sorted(sums.dropped_because.items(), key=lambda item: -item[1]):
+                lines.append(f"  {count} because of {why}")
+            if sums.letters is not None:
+                left = f", {sums.letters_left} could not be" if sums.letters_left else ""
+                lines.append(f"  {sums.letters} of the dropped were written as dead letters{left}")
+            if sums.last_latency_mean_seconds is not None:
+                wanted = "no target" if target is None else f"target {target:g} s"
+                lines.append(f"  last latency {sums.last_latency_mean_seconds:.3g} s ({wanted})")
+            if sums.last_result_latency_mean_seconds is not None:
+                age = sums.last_result_latency_mean_seconds
+                lines.append(
+                    f"  {sums.result_rows} results; the oldest tuple of the last ones came "
+                    f"{age:.3g} s before they did, on average"
+                )
+        lines += [f"alarm: {a.kind}, {a.subject}: {a.text}" for a in self.alarms[-10:]]
+        return "\n".join(lines)
+
+
+def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]:
+    """Sums by (query, gate) over ledger rows; a row that comes twice counts once."""
+    sums: dict[tuple[str, str], GateSums] = {}
+    seen: set[tuple[str, int, str]] = set()
+    for row in rows:
+        key = (row["query_id"], row["batch"], row["gate"])
+        if key in seen:
+            continue
+        seen.add(key)
+        entry = sums.setdefault((row["query"], row["gate"]), GateSums())
+        entry.query_class = row.get("query_class")
+        if row["offered"] is None:
+            entry.uncounted_batches += 1
+            continue
+        entry.batches += 1
+        entry.offered += row["offered"]
+        entry.kept += row["kept"]
+        entry.dropped += row["dropped"]
+        entry.lost += row.get("lost") or 0
+        if row.get("letters") is not None:
+            entry.letters = (entry.letters or 0) + row["letters"]
+            entry.letters_left += row.get("letters_left") or 0
+        if row["dropped"]:
+            why = row["why"] or "unknown"
+            entry.dropped_because[why] = entry.dropped_because.get(why, 0) + row["dropped"]
+        entry.last_keep_fraction = row["keep_fraction"]
+        if row["latency_mean_seconds"] is not None:
+            entry.last_latency_mean_seconds = row["latency_mean_seconds"]
+        entry.result_rows += row.get("result_rows") or 0
+        if row.get("result_latency_mean_seconds") is not None:
+            entry.last_result_latency_mean_seconds = row["result_latency_mean_seconds"]
+    return sums

@@ -1,0 +1,1 @@
+"""Dead letters: dropped rows that are written down for a back-fill."""

@@ -1,0 +1,1 @@
+"""A network file on one Spark application."""

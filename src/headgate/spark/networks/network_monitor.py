@@ -1,0 +1,325 @@
+"""What a running network shows of itself: rates, selectivities, costs, capacity. No pyspark.
+
+Told of every batch, it answers with what the planner should know. Costs are in task seconds:
+the time for which a tuple keeps a core busy. The capacity is what the application gets done in
+task seconds per second: of the cores' time, what is left when Spark has planned and committed a
+batch in every period (see `Group.period_seconds`).
+
+Guarantees: memory is bounded. The first batch of a query teaches nothing but rates: it compiles
+code and starts processes. Not guaranteed: the cost of operators that always see the same share
+of tuples; see `control.operator_costs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headgate.control import OperatorCosts, OperatorCostSettings
+from headgate.coordinator import RatesObserved
+from headgate.network import Arc, Network, Operator, OperatorKind, OperatorStatistics
+from headgate.spark.agent.progress import BatchReport
+from headgate.spark.gates.threshold import EVERYTHING
+from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork
+
+__all__ = ["BatchSeen", "GroupMonitor", "NetworkMonitor"]
+
+_UNKNOWN_COST_SECONDS = 1e-5
+_FIXED_SECONDS = 0.2
+_MOST_OF_CORES = 0.97
+_LEAST_OF_CORES = 0.05
+_MOVED = 0.02
+_FIRST_PROBE = 2  # batches
+_RATE_MEMORY = 0.5
+_COUNT_MEMORY = 0.9  # of a batch to the next, for selectivities
+_TASKS = "tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeen:
+    """One batch as the monitor understood it.
+
+    offered: tuples of each stream; delivered: of each query. busy_seconds: of tasks, None where
+    Spark did not say; predicted_seconds: the same, from what was known before the batch.
+    """
+
+    group: str
+    end_seconds: float
+    duration_seconds: float
+    offered: Mapping[str, int]
+    delivered: Mapping[str, int]
+    busy_seconds: float | None
+    predicted_seconds: float | None
+    latency_seconds: float | None
+    learnt: bool
+
+
+@dataclass
+class GroupMonitor:
+    """One group: what is known of its operators and of its batches."""
+
+    network: Network
+    group: Group
+    cores: int
+    believed: Mapping[str, float]
+    batches: int = 0
+    counts: dict[str, tuple[float, float]] = field(default_factory=dict)  # in, out; fading
+    last: BatchReport | None = None
+
+    def __post_init__(self) -> None:
+        self.costs = OperatorCosts({name: self.believed[name] for name in self.group.operators})
+        self.durations = OperatorCosts(
+            {_TASKS: 1.0 / self.cores},
+            OperatorCostSettings(
+                believed_scale=0.3,
+                believed_ratio=0.3,
+                fixed_seconds=_FIXED_SECONDS,
+                fixed_deviation_seconds=0.3,
+                drift=0.01,
+                common_drift=0.02,
+            ),
+        )
+
+    def capacity(self) -> float:
+        """Task seconds per second with one batch in each period; half of the time at least."""
+        per_task = max(self.durations.cost_seconds[_TASKS], 1.0 / (4.0 * self.cores))
+        # Where a batch of nothing takes most of the period, dropping does not help: batches will
+        # be late whatever is kept, so they may as well be longer.
+        period = max(self.group.period_seconds, 2.0 * self.durations.fixed_seconds)
+        in_tasks = (period - self.durations.fixed_seconds) / per_task
+        return (in_tasks - self.costs.fixed_seconds) / period
+
+    def probes(self) -> dict[str, float]:
+        """Most that gates behind splits may keep in the next batch; 1 lifts the limit.
+
+        Branches that always get the same tuples cannot be told apart. Where the file does not say
+        what they cost, each branch gets half of its tuples in two of the first batches.
+        """
+        operators = self.network.operator_by_name
+        if all(operators[name].cost_seconds is not None for name in self.group.operators):
+            return {}
+        own = set(self.group.operators)
+        behind = [
+            a.name for a in self.network.drop_locations if a.source in own and a.target in own
+        ]
+        turn = self.batches - _FIRST_PROBE
+        if not 0 <= turn <= 2 * len(behind):
+            return {}
+        return {gate: 0.5 if turn // 2 == place else 1.0 for place, gate in enumerate(behind)}
+
+    def statistics(self) -> dict[str, OperatorStatistics]:
+        cost = self.costs.cost_seconds
+        return {
+            name: self._statistics(self.network.operator_by_name[name], cost[name])
+            for name in self.group.operators
+        }
+
+    def gain(self, name: str) -> float | None:
+        """Tuples out for a tuple in, where any came in."""
+        come, gone = self.counts.get(name, (0.0, 0.0))
+        return gone / come if come > 0.0 else None
+
+    def _statistics(self, operator: Operator, cost: float) -> OperatorStatistics:
+        gain = self.gain(operator.name)
+        if operator.kind is not OperatorKind.JOIN:
+            given = operator.selectivity
+            usual = 1.0 if given is None else given
+            return OperatorStatistics(cost, usual if gain is None else gain)
+        windows = operator.window_tuples or (1.0,) * len(operator.inputs)
+        if gain is None:
+            return OperatorStatistics(cost, operator.selectivity or 1.0, windows)
+        met = 0.0
+        for place in range(len(windows)):
+            others = 1.0
+            for other, window in enumerate(windows):
+                others *= 1.0 if other == place else window
+            met += others / len(windows)
+        return OperatorStatistics(cost, gain / met if met > 0.0 else gain, windows)
+
+    def entering(self, report: BatchReport, flows: Mapping[str, int]) -> dict[str, float]:
+        """Tuples into each operator in this batch, as counted; learns what passes."""
+        came: dict[str, float] = {}
+        for name in self.group.operators:
+            operator = self.network.operator_by_name[name]
+            came[name] = sum(
+                self._counted(Arc(source, name), report, flows) for source in operator.inputs
+            )
+            gone = self._out_of(name, report, flows)
+            before = self.counts.get(name, (0.0, 0.0))
+            self.counts[name] = (
+                _COUNT_MEMORY * before[0] + came[name],
+                _COUNT_MEMORY * before[1] + gone,
+            )
+        return came
+
+    def delivered(self, report: BatchReport, flows: Mapping[str, int]) -> dict[str, int]:
+        return {
+            q.name: int(self._counted(Arc(q.input, q.name), report, flows))
+            for q in self.group.queries
+        }
+
+    def predicted(self, report: BatchReport) -> dict[str, float]:
+        """Tuples into each operator if gates and operators do as decided and as known."""
+        out: dict[str, float] = {}
+        came: dict[str, float] = {}
+        for name in self.group.operators:
+            operator = self.network.operator_by_name[name]
+            total = 0.0
+            for source in operator.inputs:
+                gate = f"{source}->{name}"
+                seen = report.gates.get(gate)
+                if source in self.network.stream_by_name:
+                    reached = 0.0 if seen is None else float(seen.offered)
+                else:
+                    reached = out[source]
+                total += reached * _decided(report, gate)
+            came[name] = total
+            gain = self.gain(name)
+            out[name] = total * (1.0 if gain is None else gain)
+        return came
+
+    def _counted(self, arc: Arc, report: BatchReport, flows: Mapping[str, int]) -> float:
+        seen = report.gates.get(arc.name)
+        if seen is not None:
+            return float(seen.kept)
+        return float(flows.get(arc.source, 0))
+
+    def _out_of(self, name: str, report: BatchReport, flows: Mapping[str, int]) -> float:
+        if name in flows:
+            return float(flows[name])
+        for arc in self.network.arcs_from[name]:
+            if arc.name in report.gates:
+                return float(report.gates[arc.name].offered)
+        return 0.0
+
+
+class NetworkMonitor:
+    """All groups of a running network."""
+
+    def __init__(self, running: RunningNetwork, cores: int) -> None:
+        self.running, self.cores = running, cores
+        self.rates: dict[str, float] = {}
+        described = [
+            o.cost_seconds for o in running.network.operators if o.cost_seconds is not None
+        ]
+        usual = sum(described) / len(described) if described else 0.0
+        usual = usual or _UNKNOWN_COST_SECONDS
+        believed = {
+            o.name: usual if o.cost_seconds is None else max(o.cost_seconds, 1e-9)
+            for o in running.network.operators
+        }
+        self.groups = {
+            group.name: GroupMonitor(running.network, group, cores, believed)
+            for group in running.groups
+        }
+        self._told: dict[str, OperatorStatistics] = {}
+        self._told_capacity: float | None = None
+
+    def capacity(self) -> float:
+        """Task seconds per second that the application gets done, over all groups."""
+        total = sum(max(0.0, group.capacity()) for group in self.groups.values())
+        return min(max(total, _LEAST_OF_CORES * self.cores), _MOST_OF_CORES * self.cores)
+
+    def statistics(self) -> dict[str, OperatorStatistics]:
+        return {
+            name: numbers
+            for group in self.groups.values()
+            for name, numbers in group.statistics().items()
+        }
+
+    def observe(
+        self,
+        group: str,
+        report: BatchReport,
+        flows: Mapping[str, int],
+        busy_seconds: float | None,
+    ) -> BatchSeen:
+        """Take in one batch."""
+        own = self.groups[group]
+        self._observe_rates(own, report)
+        own.batches += 1
+        learns = own.batches > 1 and busy_seconds is not None
+        predicted = None
+        if learns and own.costs.observations:
+            predicted = own.costs.seconds(own.predicted(report))
+        came = own.entering(report, flows)
+        if learns and busy_seconds is not None:
+            own.costs.observe(came, busy_seconds)
+            own.durations.observe({_TASKS: busy_seconds}, report.duration_seconds)
+        own.last = report
+        return BatchSeen(
+            group,
+            report.end_seconds,
+            report.duration_seconds,
+            self._offered(report),
+            own.delivered(report, flows),
+            busy_seconds,
+            predicted,
+            report.latency_mean_seconds(),
+            learns,
+        )
+
+    def news(self, now_seconds: float) -> RatesObserved | None:
+        """What the planner should know; None as long as a rate or every cost is unknown."""
+        if not any(group.costs.observations for group in self.groups.values()):
+            return None
+        rates: dict[str, float] = {}
+        for stream in self.running.network.streams:
+            rate = self.rates.get(stream.name, stream.rate_per_second)
+            if rate is None:
+                return None
+            rates[stream.name] = rate
+        fresh = {
+            name: numbers
+            for name, numbers in self.statistics().items()
+            if _moved(self._told.get(name), numbers)
+        }
+        self._told |= fresh
+        capacity, told = self.capacity(), self._told_capacity
+        if told is None or abs(capacity - told) > _MOVED * told:
+            self._told_capacity = capacity
+        return RatesObserved(
+            now_seconds, rates, fresh, capacities={NODE: self._told_capacity or capacity}
+        )
+
+    def _observe_rates(self, own: GroupMonitor, report: BatchReport) -> None:
+        by_gate = report.arrival_rates(own.last)
+        for stream in self.running.network.streams:
+            seen = [
+                by_gate[arc.name]
+                for arc in self.running.network.arcs_from[stream.name]
+                if arc.name in by_gate
+            ]
+            if seen:
+                rate, old = max(seen), self.rates.get(stream.name)
+                known = old is not None and own.batches > 1
+                self.rates[stream.name] = (
+                    (1 - _RATE_MEMORY) * rate + _RATE_MEMORY * (old or 0.0) if known else rate
+                )
+
+    def _offered(self, report: BatchReport) -> dict[str, int]:
+        """Tuples of each stream; every arc of a stream is offered all of them."""
+        offered: dict[str, int] = {}
+        for stream in self.running.network.streams:
+            for arc in self.running.network.arcs_from[stream.name]:
+                if arc.name in report.gates:
+                    offered[stream.name] = report.gates[arc.name].offered
+                    break
+        return offered
+
+
+def _decided(report: BatchReport, gate: str) -> float:
+    """The share that was to pass; what did pass where whole windows fall, or nobody decided."""
+    seen, decision = report.gates.get(gate), report.decision
+    if seen is None:
+        return 1.0
+    if decision is None or gate in decision.windows:
+        return seen.kept / seen.offered if seen.offered else 1.0
+    return decision.threshold(gate) / EVERYTHING
+
+
+def _moved(told: OperatorStatistics | None, now: OperatorStatistics) -> bool:
+    if told is None:
+        return True
+    pairs = ((told.cost_seconds, now.cost_seconds), (told.selectivity, now.selectivity))
+    return any(abs((new or 0.0) - (old or 0.0)) > _MOVED * abs(old or 1e-12) for old, new in pairs)

@@ -1,0 +1,1 @@
+"""Spark's plans and checkpoints: gates of a query's own, numbers that change between batches."""

@@ -1,0 +1,1 @@
+"""Reduction policies at a gate."""

@@ -1,0 +1,1 @@
+"""Streams: the companion that carries decisions, sources with gates inside, Kafka, replay."""
