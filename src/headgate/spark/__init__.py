@@ -1,7 +1,6 @@
 """Headgate on Spark Structured Streaming: gates, decisions, statistics and the ledger.
 
-Depends on `headgate.coordinator` and everything below it; only this package and the demo
-import pyspark. Nothing is imported here, because Spark starts small Python processes that need
+Depends on `headgate.coordinator` and everything below it, where nothing imports pyspark. Nothing is imported here, because Spark starts small Python processes that need
 one module of this package and should not pay for the others.
 """
 
