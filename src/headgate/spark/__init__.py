@@ -1,7 +1,8 @@
 """Headgate on Spark Structured Streaming: gates, decisions, statistics and the ledger.
 
-Depends on `headgate.coordinator` and everything below it, where nothing imports pyspark. Nothing is imported here, because Spark starts small Python processes that need
-one module of this package and should not pay for the others.
+Depends on `headgate.coordinator` and everything below it, where nothing imports pyspark.
+Nothing is imported here, because Spark starts small Python processes that need one module of
+this package and should not pay for the others.
 """
 
 from __future__ import annotations
