@@ -1,8 +1,8 @@
 """kill -9 of the driver at random moments under load; what was kept must still be exact.
 
 One query with a file sink and a flash crowd far above its capacity runs in a process of
-its own. It is killed a random time after its first trigger of that life, and started again
-on the same checkpoint, twenty times. A last life ends after three more commits. Then the
+its own. It is killed a random time after it first wrote to a log in that life, and started
+again on the same checkpoint, twenty times. A last life ends after three more commits. Then the
 written rows are compared with what the rule of the gate keeps under the decisions in
 Spark's offset log: that is what an undisturbed run with the same decisions writes.
 """
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ __all__ = ["run"]
 
 KILLS = 20
 _LONGEST_WAIT_SECONDS = 600.0
-_LONGEST_LIFE_SECONDS = 12.0
+_LONGEST_LIFE_SECONDS = 8.0
 
 
 def run(kills: int = KILLS, seed: int = 1) -> dict[str, Any]:
@@ -39,12 +40,15 @@ def run(kills: int = KILLS, seed: int = 1) -> dict[str, Any]:
         directory = Path(name)
         in_a_batch = 0
         for number in range(kills):
-            with _driver(directory):
+            before = _logs(directory)
+            with _driver(directory) as driver:
+                _wait(driver, partial(_has_begun, directory, before))
                 time.sleep(chance.uniform(0.0, _LONGEST_LIFE_SECONDS))
             in_a_batch += _newest(directory, "offsets") > _newest(directory, "commits")
             print(f"  kill {number + 1} of {kills}", file=sys.stderr, flush=True)
         with _driver(directory) as driver:
-            _wait_for_commits(driver, directory, _newest(directory, "commits") + 3)
+            enough = _newest(directory, "commits") + 3
+            _wait(driver, lambda: _newest(directory, "commits") >= enough)
         with spark_and_headgate() as (spark, _):
             return {"kills": kills + 1, "in_a_batch": in_a_batch, **_examine(spark, directory)}
 
@@ -73,12 +77,21 @@ def _driver(directory: Path) -> Iterator[subprocess.Popen[str]]:
             driver.stdout.close()
 
 
-def _wait_for_commits(driver: subprocess.Popen[str], directory: Path, batch: int) -> None:
+def _wait(driver: subprocess.Popen[str], until: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
-    while _newest(directory, "commits") < batch:
+    while not until():
         if driver.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"batch {batch} was not committed ({driver.returncode})")
-        time.sleep(0.1)
+            raise RuntimeError(f"the driver does not get on ({driver.returncode})")
+        time.sleep(0.02)
+
+
+def _logs(directory: Path) -> tuple[int, int]:
+    """It changes when a batch begins, and when one ends that ran again."""
+    return _newest(directory, "offsets"), _newest(directory, "commits")
+
+
+def _has_begun(directory: Path, before: tuple[int, int]) -> bool:
+    return _logs(directory) != before
 
 
 def _newest(directory: Path, log: str) -> int:

@@ -34,7 +34,7 @@ def main(directory: Path) -> None:
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
     query = hg.start(writer, name="killed", latency="2s")
-    while not query.status["isTriggerActive"]:
+    while query.isActive and not query.status["isTriggerActive"]:
         time.sleep(0.01)
     print("runs", flush=True)
     query.awaitTermination()
