@@ -29,7 +29,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headgate.errors import UsageError
+from headgate.errors import NetworkError, UsageError
 from headgate.network import Network, load_network
 from headgate.spark.listener import EventThread, ProgressListener
 from headgate.spark.network_frames import FLOW_PREFIX, NetworkFrames
@@ -92,6 +92,8 @@ def run_network(
     chosen = settings or RunSettings()
     if not isinstance(network, Network):
         network = read_network(network, chosen.stand_ins)
+    elif problems := problems_to_run(network, chosen.stand_ins):
+        raise NetworkError(problems)
     return NetworkRun(spark, network, chosen)
 
 
