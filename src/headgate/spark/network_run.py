@@ -141,7 +141,11 @@ class NetworkRun:
 
     def _start(self) -> dict[str, str]:
         frames = NetworkFrames(
-            self._spark, self.running, self.cores, _replayed(self.running, self.settings)
+            self._spark,
+            self.running,
+            self.cores,
+            _replayed(self.running, self.settings),
+            self.settings.stand_ins,
         )
         made = [
             (group, writer_of(group, frames.outputs(group), self._checkpoint(group)))
