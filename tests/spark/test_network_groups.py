@@ -7,7 +7,7 @@ import pytest
 from headgate.errors import NetworkError, UsageError
 from headgate.network import load_network, parse_network
 from headgate.spark.networks.network_groups import as_it_runs
-from headgate.spark.networks.network_needs import problems_to_run
+from headgate.spark.networks.network_needs import problems_to_run, stood_in_for
 
 TWO_CLASSES = """\
 network: shop
@@ -111,3 +111,11 @@ queries:
     said = str(caught.value)
     assert "x.yaml:7: operators.m.code: expected SQL or module:function" in said
     assert "or run with stand-ins for what has no code" in said
+
+
+def test_code_behind_a_stand_in_is_stood_in_for_too() -> None:
+    shop = load_network("examples/shop.yaml")
+    assert "suspicious" in stood_in_for(shop)  # it has SQL, but nobody makes its columns
+    text = TWO_CLASSES.replace("cost: 2ms,", "code: SELECT * FROM parsed,")
+    missing = problems_to_run(parse_network(text), stand_ins=True)
+    assert [problem.field for problem in missing] == [("operators", "fraud", "cost")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,8 +95,10 @@ def run(
     """
     check_machine("headgate run", "")
     loads = read_loads(load or [])
-    network = load_network(network_file, lambda n: problems_to_run(fed(n, loads), stand_ins))
-    network = aiming_at(fed(network, loads), target)
+    network = load_network(
+        network_file, lambda n: problems_to_run(fed(n, loads, stand_ins), stand_ins)
+    )
+    network = aiming_at(fed(network, loads, stand_ins), target)
     priorities = None if classes is None else parse_priorities(classes)
     settings = parse_settings(conf or [])
     with tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name:
@@ -134,6 +137,7 @@ def _run(
     )
     try:
         spark.sparkContext.setLogLevel("ERROR")
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # said once, by us
         with run_network(spark, network, chosen) as running:
             stopped = _watch(running, seconds, console.is_terminal, as_json)
             return running.report(), running.headgate.network(), stopped

@@ -84,14 +84,18 @@ def read_loads(texts: list[str]) -> dict[str, Arrivals]:
     return loads
 
 
-def fed(network: Network, loads: Mapping[str, Arrivals]) -> Network:
-    """The network with loads in the place of sources."""
+def fed(network: Network, loads: Mapping[str, Arrivals], stand_ins: bool = False) -> Network:
+    """The network with loads in the place of sources; with stand-ins, of no source."""
     for name in loads:
         if name not in network.stream_by_name:
             hint = nearest(name, network.stream_by_name)
             raise UsageError(f"--load {name}=...: unknown stream {name!r}{hint}")
+    source = None if stand_ins else Source("replay")
     streams = tuple(
-        replace(s, source=Source("replay")) if s.name in loads else s for s in network.streams
+        replace(s, source=source, rate_per_second=s.rate_per_second or 1.0)
+        if s.name in loads
+        else s
+        for s in network.streams
     )
     return replace(network, streams=streams)
 

@@ -30,6 +30,7 @@ _MOST_OF_CORES = 0.97
 _LEAST_OF_CORES = 0.05
 _MOVED = 0.02
 _FIRST_PROBE = 2  # batches
+_WAIT_BATCHES = 10
 _RATE_MEMORY = 0.5
 _COUNT_MEMORY = 0.9  # of a batch to the next, for selectivities
 _TASKS = "tasks"
@@ -260,8 +261,12 @@ class NetworkMonitor:
         )
 
     def news(self, now_seconds: float) -> RatesObserved | None:
-        """What the planner should know; None as long as a rate or every cost is unknown."""
-        if not any(group.costs.observations for group in self.groups.values()):
+        """What the planner should know; None as long as a rate or a cost is unknown.
+
+        A group that has no batch yet is waited for while the others run their first ten.
+        """
+        learnt = [group.costs.observations for group in self.groups.values()]
+        if min(learnt) == 0 and max(learnt) < _WAIT_BATCHES:
             return None
         rates: dict[str, float] = {}
         for stream in self.running.network.streams:

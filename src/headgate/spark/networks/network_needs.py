@@ -13,18 +13,31 @@ from headgate.errors import Problem
 from headgate.network import Network, Operator, OperatorKind, Query, Stream
 from headgate.network.yaml_spark import python_function
 
-__all__ = ["problems_to_run"]
+__all__ = ["problems_to_run", "stood_in_for"]
 
 _STAND_INS = "or run with stand-ins for what has no code"
 _WITH_SCHEMA = ("csv", "json", "orc", "parquet", "xml")
 _NEEDS_PATH = (*_WITH_SCHEMA, "avro", "text")
 
 
+def stood_in_for(network: Network) -> frozenset[str]:
+    """Streams and operators that stand-ins take the place of, if they are wanted.
+
+    Code behind a stand-in does not find the columns that it reads: it is stood in for too.
+    """
+    stood = {stream.name for stream in network.streams if stream.source is None}
+    for operator in network.operators_in_order:
+        if operator.code is None or not stood.isdisjoint(operator.inputs):
+            stood.add(operator.name)
+    return frozenset(stood)
+
+
 def problems_to_run(network: Network, stand_ins: bool) -> list[Problem]:
     """Every field that is missing or cannot be meant; empty means that it can be started."""
+    stood = stood_in_for(network) if stand_ins else frozenset()
     return [
         *(p for stream in network.streams for p in _stream(stream, stand_ins)),
-        *(p for operator in network.operators for p in _operator(operator, stand_ins)),
+        *(p for o in network.operators for p in _operator(o, stand_ins, o.name in stood)),
         *(p for query in network.queries for p in _query(query)),
     ]
 
@@ -48,10 +61,10 @@ def _stream(stream: Stream, stand_ins: bool) -> Iterator[Problem]:
         )
 
 
-def _operator(operator: Operator, stand_ins: bool) -> Iterator[Problem]:
+def _operator(operator: Operator, stand_ins: bool, stood: bool) -> Iterator[Problem]:
     place = ("operators", operator.name)
     code = operator.code
-    if code is not None:
+    if code is not None and not stood:
         if python_function(code) is None and len(code.split()) < 2:
             yield Problem(
                 (*place, "code"),

@@ -20,8 +20,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headgate.errors import UsageError
+from headgate.errors import NetworkError, UsageError
 from headgate.network import Network, load_network
 from headgate.spark.agent.listener import EventThread, ProgressListener
 from headgate.spark.agent.progress import parse_progress
@@ -43,6 +43,9 @@ from headgate.spark.networks.task_time import TaskTimes
 from headgate.spark.session import Headgate
 
 __all__ = ["GateNow", "NetworkRun", "RunSettings", "read_network", "run_network"]
+
+_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
+_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ def run_network(
     chosen = settings or RunSettings()
     if not isinstance(network, Network):
         network = read_network(network, chosen.stand_ins)
+    elif problems := problems_to_run(network, chosen.stand_ins):
+        raise NetworkError(problems)
     return NetworkRun(spark, network, chosen)
 
 
@@ -139,21 +144,26 @@ class NetworkRun:
 
     def _start(self) -> dict[str, str]:
         frames = NetworkFrames(
-            self._spark, self.running, self.cores, _replayed(self.running, self.settings)
+            self._spark,
+            self.running,
+            self.cores,
+            _replayed(self.running, self.settings),
+            self.settings.stand_ins,
         )
         made = [
             (group, writer_of(group, frames.outputs(group), self._checkpoint(group)))
             for group in self.running.groups
         ]
-        for group, writer in made:
-            query = self.headgate.start(
-                writer,
-                group.name,
-                group.latency_target_seconds,
-                priority=group.query_class,
-            )
-            self.queries[group.name] = query
-            self._names[str(query.runId)] = group.name
+        with _keeping_empty_stages(self._spark):
+            for group, writer in made:
+                query = self.headgate.start(
+                    writer,
+                    group.name,
+                    group.latency_target_seconds,
+                    priority=group.query_class,
+                )
+                self.queries[group.name] = query
+                self._names[str(query.runId)] = group.name
         return frames.drops
 
     def _checkpoint(self, group: Group) -> str | None:
@@ -296,6 +306,24 @@ class NetworkRun:
             for group in self.running.groups
             for query in group.queries
         ]
+
+
+@contextmanager
+def _keeping_empty_stages(spark: SparkSession) -> Iterator[None]:
+    """Queries that are started meanwhile keep stages without rows in their plan.
+
+    Adaptive execution would take out what was found to be empty, and with it the counts of a
+    gate that keeps nothing.
+    """
+    before = spark.conf.get(_EXCLUDED, None)
+    spark.conf.set(_EXCLUDED, ",".join(filter(None, (before, _PROPAGATES_EMPTY))))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_EXCLUDED)
+        else:
+            spark.conf.set(_EXCLUDED, before)
 
 
 def measured_network(monitor: NetworkMonitor) -> Network:
