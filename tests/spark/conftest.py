@@ -16,7 +16,10 @@ from tests.spark.kafka_broker import Broker, KafkaJars, NoJarsError, kafka_jars
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """py4j leaves the connection of a thread that has ended to the garbage collector."""
+    """A file is run by one process, and all that need a broker by the same one.
+
+    py4j leaves the connection of a thread that has ended to the garbage collector.
+    """
     ignore = pytest.mark.filterwarnings(
         "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
     )
@@ -24,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(ignore)
+            needs_broker = "broker" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("kafka" if needs_broker else item.path.stem))
 
 
 @pytest.fixture(scope="session")
