@@ -197,7 +197,9 @@ class NetworkRecord:
         }
         [node] = self.network.nodes
         mean = replace(node, capacity=self._capacity_sum / count)
-        return replace(self.network, nodes=(mean,)), Statistics(known)
+        # Without guarantees: they can be impossible for a moment, and only lower the best score.
+        free = tuple(replace(query, keep_at_least=0.0) for query in self.network.queries)
+        return replace(self.network, nodes=(mean,), queries=free), Statistics(known)
 
     def latency_seconds(self, group: str) -> float | None:
         total, weight = self.latency.get(group, (0.0, 0.0))
