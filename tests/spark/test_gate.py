@@ -137,6 +137,23 @@ def test_two_queries_on_one_gated_stream_have_decisions_of_their_own(
     assert batches[: len(kept)] == kept[: len(batches)]
 
 
+def test_a_gate_that_keeps_nothing_still_counts_in_front_of_a_shuffle(
+    hg: Headgate, replay: Replay
+) -> None:
+    gated = hg.gate(replay(rate=500), "shut", arrival="timestamp", identity=["id"])
+    writer = gated.repartition(2, "key").writeStream.format("noop")
+    query = hg.start(writer, name="shut", latency=60)
+    wait_for_batches(hg, "shut", 1)
+    hg.limit("shut", "shut", 0.0)
+
+    def counted() -> list[dict[str, Any]]:
+        return [row for row in rows_of(hg, "shut") if row["keep_fraction"] == 0 and row["offered"]]
+
+    rows = wait_for(counted, what="a batch of which nothing is kept")
+    query.stop()
+    assert (rows[-1]["kept"], rows[-1]["dropped"]) == (0, rows[-1]["offered"])
+
+
 def test_an_arrival_without_a_time_zone_is_measured_too(hg: Headgate, replay: Replay) -> None:
     stream = replay(rate=500).withColumn("at", F.col("timestamp").cast("timestamp_ntz"))
     gated = hg.gate(stream, "no zone", arrival="at", identity=["id"])

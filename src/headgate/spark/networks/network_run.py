@@ -20,8 +20,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,6 @@ from headgate.spark.networks.task_time import TaskTimes
 from headgate.spark.session import Headgate
 
 __all__ = ["GateNow", "NetworkRun", "RunSettings", "read_network", "run_network"]
-
-_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
-_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +151,15 @@ class NetworkRun:
             (group, writer_of(group, frames.outputs(group), self._checkpoint(group)))
             for group in self.running.groups
         ]
-        with _keeping_empty_stages(self._spark):
-            for group, writer in made:
-                query = self.headgate.start(
-                    writer,
-                    group.name,
-                    group.latency_target_seconds,
-                    priority=group.query_class,
-                )
-                self.queries[group.name] = query
-                self._names[str(query.runId)] = group.name
+        for group, writer in made:
+            query = self.headgate.start(
+                writer,
+                group.name,
+                group.latency_target_seconds,
+                priority=group.query_class,
+            )
+            self.queries[group.name] = query
+            self._names[str(query.runId)] = group.name
         return frames.drops
 
     def _checkpoint(self, group: Group) -> str | None:
@@ -306,24 +302,6 @@ class NetworkRun:
             for group in self.running.groups
             for query in group.queries
         ]
-
-
-@contextmanager
-def _keeping_empty_stages(spark: SparkSession) -> Iterator[None]:
-    """Queries that are started meanwhile keep stages without rows in their plan.
-
-    Adaptive execution would take out what was found to be empty, and with it the counts of a
-    gate that keeps nothing.
-    """
-    before = spark.conf.get(_EXCLUDED, None)
-    spark.conf.set(_EXCLUDED, ",".join(filter(None, (before, _PROPAGATES_EMPTY))))
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_EXCLUDED)
-        else:
-            spark.conf.set(_EXCLUDED, before)
 
 
 def measured_network(monitor: NetworkMonitor) -> Network:

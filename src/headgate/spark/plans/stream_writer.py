@@ -6,6 +6,8 @@ internal names of Spark 4.2 and 4.3.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,6 +22,8 @@ __all__ = ["TriggerKind", "WriterFacts", "plan_of", "read_facts", "start_on_plan
 
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
+_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
+_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 class TriggerKind(StrEnum):
@@ -87,7 +91,8 @@ def start_on_plan(
     try:
         if checked:
             spark.conf.set(_CHECK, "false")
-        return writer.toTable(table) if table is not None else writer.start(path)
+        with _keeping_empty_stages(spark):
+            return writer.toTable(table) if table is not None else writer.start(path)
     finally:
         field.set(jwrite, before)
         if checked:
@@ -98,3 +103,21 @@ def _field(target: Any, name: str) -> Any:
     field = target.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(target)
+
+
+@contextmanager
+def _keeping_empty_stages(spark: SparkSession) -> Iterator[None]:
+    """Queries that are started meanwhile keep stages without rows in their plan.
+
+    Adaptive execution would take out what was found to be empty, and with it the counts of a
+    gate that keeps nothing.
+    """
+    before = spark.conf.get(_EXCLUDED, None)
+    spark.conf.set(_EXCLUDED, ",".join(filter(None, (before, _PROPAGATES_EMPTY))))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_EXCLUDED)
+        else:
+            spark.conf.set(_EXCLUDED, before)
