@@ -37,7 +37,7 @@ layers: setup
 
 unit: setup java
 	$(BIN)/pytest -n 2 --ignore=tests/spark
-	$(BIN)/pytest tests/spark
+	$(BIN)/pytest tests/spark --durations=25
 
 demo: setup ## a flash crowd on Spark, with Headgate and without it
 	$(BIN)/headgate demo
