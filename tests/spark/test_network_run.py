@@ -82,7 +82,12 @@ def test_the_split_of_the_paper_drops_on_the_costlier_branch(spark: SparkSession
     assert report.load_error is not None
 
 
+def _temporary_tables(spark: SparkSession) -> set[str]:
+    return {table.name for table in spark.catalog.listTables() if table.isTemporary}
+
+
 def test_sql_python_unions_and_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    before = _temporary_tables(spark)
     network = parse_network(WITH_CODE.replace("OUT", str(tmp_path)))
     with run_network(spark, network) as run:
         until(run, lambda: min(run.record.delivered.get(q, 0) for q in ("all", "raw")) > 100)
@@ -94,7 +99,7 @@ def test_sql_python_unions_and_sinks(spark: SparkSession, tmp_path: Path) -> Non
     assert raw.columns == ["id", "key", "value", "timestamp"]
     assert raw.count() >= delivered["raw"]  # the last batch may have been cut off
     assert spark.read.parquet(str(tmp_path / "all")).columns == ["id"]
-    assert [t.name for t in spark.catalog.listTables() if t.isTemporary] == []
+    assert _temporary_tables(spark) == before
 
 
 def test_gates_drop_keys_above_a_join_and_windows_above_an_aggregate(spark: SparkSession) -> None:
