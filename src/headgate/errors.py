@@ -110,7 +110,7 @@ class PlanningTimeoutError(PlanningError):
 
 
 class DemoError(HeadgateError):
-    """The demo cannot run on this machine, or Spark failed under it."""
+    """A command cannot run Spark on this machine, or Spark failed under it."""
 
 
 class UsageError(HeadgateError):

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from headgate.cli import demo
-from headgate.demo.environment import check_machine
 from headgate.demo.recording import Recording
 from headgate.errors import DemoError
+from headgate.spark.local_session import check_machine
 from tests.cli.conftest import Headgate
 from tests.demo.recordings import recording
 

@@ -14,7 +14,6 @@ from rich.text import Text
 from headgate.cli.demo_live import LinesWatcher, LiveWatcher
 from headgate.cli.demo_simulated import simulated_demo
 from headgate.cli.terminal import errors, output, print_json
-from headgate.demo.environment import check_machine, machine, start_spark
 from headgate.demo.findings import find, headline, ledger_sentence
 from headgate.demo.page import NEXT_STEPS
 from headgate.demo.recording import Recording
@@ -22,6 +21,7 @@ from headgate.demo.report import Files, content, save
 from headgate.demo.scenario import FULL, QUICK, Settings
 from headgate.errors import DemoError, UsageError
 from headgate.network.quantities import DURATION
+from headgate.spark.local_session import check_machine, machine, start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ from headgate.cli.run_options import (
     replay_options,
 )
 from headgate.cli.terminal import errors, output, print_json
-from headgate.demo.environment import check_machine, start_spark
 from headgate.network import Network, load_network
 from headgate.simulation.arrivals import Arrivals
+from headgate.spark.local_session import check_machine, start_spark
 from headgate.spark.networks.network_needs import problems_to_run
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headgate.errors import UsageError
 from headgate.reproduce.experiment import Experiment, Finding, Outcome, Progress, Request, Row
 from headgate.reproduce.experiments.latency_workload import (
     CAPACITY_QUERIES,
@@ -37,6 +36,7 @@ from headgate.reproduce.experiments.latency_workload import (
     STEP_SECONDS,
 )
 from headgate.reproduce.figures import COLOURS
+from headgate.spark.local_session import check_machine, start_spark
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,10 +71,6 @@ _QUICK = Scale((80, 200), (2.0,), (200,), 10.0, 20.0)
 
 
 def _run(request: Request, progress: Progress) -> Outcome:
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        raise UsageError("this experiment runs on Spark: pip install 'headgate[spark]'") from None
     cpu = _cpu_percent(request.data_directory)
     with _session() as (spark, hg):
         rows = measure(spark, hg, _QUICK if request.quick else Scale(), request.seed, progress, cpu)
@@ -83,26 +79,18 @@ def _run(request: Request, progress: Progress) -> Outcome:
 
 @contextmanager
 def _session() -> Iterator[tuple[Any, Any]]:
-    from pyspark.sql import SparkSession
-
     from headgate.spark import attach
 
-    builder = SparkSession.builder.master("local[2]").appName("headgate-reproduce")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "2g",
-    }.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    try:
-        with attach(spark) as hg:
-            yield spark, hg
-    finally:
-        spark.stop()
+    check_machine("the experiment", "")
+    with tempfile.TemporaryDirectory(prefix="headgate-spark-") as name:
+        log = Path(name, "spark.log")
+        settings = {"spark.driver.memory": "2g"}
+        spark = start_spark(Path(name), log, name="headgate-reproduce", settings=settings)
+        try:
+            with attach(spark) as hg:
+                yield spark, hg
+        finally:
+            spark.stop()
 
 
 def measure(

@@ -1,4 +1,4 @@
-"""What the demo needs of the machine: Java, pyspark, a Spark session of its own.
+"""A Spark session on this machine, for the commands: is there Java and pyspark, and start it.
 
 Spark's own messages go to a log file: the JVM is started with its stderr there.
 """
