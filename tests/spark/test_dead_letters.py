@@ -21,7 +21,7 @@ from headgate.spark.letters.letter_settings import (
     read_settings,
     text_of,
 )
-from headgate.spark.letters.letter_sinks import FileSink, KafkaSink, Place, clear_batch
+from headgate.spark.letters.letter_sinks import BatchFiles, FileSink, KafkaSink, Place
 from headgate.spark.letters.letter_task import LetterTask, letter_function
 
 PLACE = Place("q-1", "orders", 7, 3)
@@ -153,20 +153,61 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert ids_in(tmp_path) == {}
 
 
-def test_a_replayed_batch_begins_without_letters(tmp_path: Path) -> None:
-    sink = FileSink(str(tmp_path))
-    table = pa.table({"id": [1]})
-    for batch in (6, 7):
-        for partition in (0, 1):
-            sink.write(table, Place("q-1", "orders", batch, partition))
-    sink.write(table, Place("q-1", "other", 7, 0))
-    [directory] = {path.parent for path in tmp_path.rglob("*.parquet") if "orders" in str(path)}
+def written(directory: Path, *batches: int, partitions: tuple[int, ...] = (0, 1)) -> None:
+    for batch in batches:
+        for partition in partitions:
+            place = Place("q-1", "orders", batch, partition)
+            FileSink(str(directory)).write(pa.table({"id": [batch]}), place)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_replay_that_writes_replaces_the_letters_of_its_batch(tmp_path: Path) -> None:
+    written(tmp_path, 6, 7)
+    files = BatchFiles(str(tmp_path), "q-1", "orders", 7)
+    files.lay_aside()
+    assert [name for name in names(tmp_path) if not name.startswith("_")] == [
+        "000000000006-00000.parquet",
+        "000000000006-00001.parquet",
+    ]
+    written(tmp_path, 7, partitions=(2,))
+    files.settle()
+    assert names(tmp_path)[2:] == ["000000000007-00002.parquet"]
+    files.settle()
+    assert len(names(tmp_path)) == 3
+
+
+def test_letters_come_back_when_the_sink_passes_over_the_replay(tmp_path: Path) -> None:
+    written(tmp_path, 6, 7)
+    before = names(tmp_path)
+    files = BatchFiles(str(tmp_path), "q-1", "orders", 7)
+    files.lay_aside()
+    files.settle()
+    assert names(tmp_path) == before
+
+
+def test_a_replay_that_is_killed_is_settled_before_the_next(tmp_path: Path) -> None:
+    written(tmp_path, 7)
+    files = BatchFiles(str(tmp_path), "q-1", "orders", 7)
+    files.lay_aside()
+    files.lay_aside()  # killed before a task had written: still the first letters
+    files.settle()
+    assert names(tmp_path) == ["000000000007-00000.parquet", "000000000007-00001.parquet"]
+    files.lay_aside()
+    written(tmp_path, 7, partitions=(3,))
+    files.lay_aside()  # killed after one: its own are the newest
+    assert names(tmp_path) == ["_before-000000000007-00003.parquet"]
+
+
+def test_halves_are_removed_and_nobody_is_no_error(tmp_path: Path) -> None:
+    written(tmp_path, 7, partitions=(0,))
+    [directory] = {path.parent for path in tmp_path.rglob("*.parquet")}
     (directory / ".000000000005-00000.parquet.half").write_text("x")
-    clear_batch(str(tmp_path), "q-1", "orders", 7)
-    names = sorted(path.name for path in directory.iterdir())
-    assert names == ["000000000006-00000.parquet", "000000000006-00001.parquet"]
-    assert len(list(tmp_path.rglob("*.parquet"))) == 3
-    clear_batch(str(tmp_path), "nobody", "orders", 7)
+    BatchFiles(str(tmp_path), "q-1", "orders", 7).remove_halves()
+    assert names(tmp_path) == ["000000000007-00000.parquet"]
+    BatchFiles(str(tmp_path), "nobody", "orders", 7).lay_aside()
 
 
 class Producer:

@@ -53,16 +53,33 @@ def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     assert LedgerFile(tmp_path, "r2").last_batch("q") == 0
 
 
-def book_with_run(directory: Path, committed: tuple[int, ...]) -> tuple[LedgerBook, QueryRun]:
+def book_with_run(
+    directory: Path, committed: tuple[int, ...], replayed: int | None = None
+) -> tuple[LedgerBook, QueryRun]:
     book, run = LedgerBook(Alarms()), QueryRun("key", "alerts", {"orders": []})  # type: ignore[dict-item]
     run.query_id = "q"
-    book.open(run, directory, "r", committed)
+    book.open(run, directory, "r", committed, replayed)
     return book, run
 
 
 def report_of(batch: int) -> BatchReport:
     decision = GateDecision().changed_to({"orders": 0.5})
     return BatchReport("q", "r", batch, 10.0, 1.0, decision, {"orders": GateReport(10, 5)})
+
+
+@pytest.mark.parametrize("runs_again", [True, False])
+def test_a_replay_that_the_sink_passes_over_is_named(tmp_path: Path, runs_again: bool) -> None:
+    book, run = book_with_run(tmp_path, ())
+    book.enter(run, report_of(0), {})
+    book.close(run)
+    book, run = book_with_run(tmp_path, (0,), replayed=1)
+    report = report_of(1) if runs_again else replace(report_of(1), gates={})
+    book.enter(run, report, {})
+    book.enter(run, replace(report_of(2), gates={}), {})  # nothing is said of later batches
+    rows = list(book.rows())
+    book.close_all()
+    status = "counted" if runs_again else "uncounted"
+    assert [(row["batch"], row["status"]) for row in rows] == [(0, "counted"), (1, status)]
 
 
 def test_committed_batches_without_numbers_are_named(tmp_path: Path) -> None:

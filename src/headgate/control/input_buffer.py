@@ -18,7 +18,7 @@ the target. It is larger than the plain m T / P (2.7 m instead of 2 m at three t
 the capacity and K = 2): who forgets the thinning sheds too much.
 
 Looking costs server time too, so m depends on N and therefore on n. `plan_buffer`
-solves for both by bisection. Pure functions; about 10 microseconds under overload.
+solves for both with a false position. Pure functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from headgate.control.cost_estimate import TupleCosts
 
 __all__ = ["BufferPlan", "buffer_drain_periods", "buffer_tuples_for_periods", "plan_buffer"]
 
-_BISECTIONS = 16
+_MOST_STEPS = 24
+_CLOSE = 1e-6
+"""So much of the server's time may be left over, or be too much, as a share."""
 
 
 def buffer_tuples_for_periods(periods: float, arrived: float, processed: float) -> float:
@@ -114,14 +116,30 @@ def plan_buffer(
             smallest,
             False,
         )
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
+    looking, close = costs.looking_seconds, _CLOSE * available
+    last = middle = slack_low = slack_high = math.nan
+    for _ in range(_MOST_STEPS):
+        middle = _between(low, slack_low, high, slack_high)
         kept = buffer_tuples_for_periods(periods, arrived_per_period, middle)
-        looked_at = kept + max(0.0, arrived_per_period - middle)
-        if cost * middle + costs.looking_seconds * looked_at <= available:
-            low = middle
+        newly = arrived_per_period - middle
+        slack = available - cost * middle - looking * (kept + newly if newly > 0.0 else kept)
+        if -close <= slack <= close:
+            break
+        if slack > 0.0:
+            slack_high *= 0.5 if last > 0.0 else 1.0
+            low, slack_low = middle, slack
         else:
-            high = middle
-    return BufferPlan(
-        max(1.0, buffer_tuples_for_periods(periods, arrived_per_period, low)), low, True
-    )
+            slack_low *= 0.5 if last < 0.0 else 1.0
+            high, slack_high = middle, slack
+        last = slack
+    return BufferPlan(max(1.0, kept), middle, True)
+
+
+def _between(low: float, slack_low: float, high: float, slack_high: float) -> float:
+    """The next place to try: where a line through both ends meets zero, else the middle.
+
+    The caller halves the slack of an end that stays twice (the Illinois rule), so that none
+    stays for ever. An end that has not been tried is NaN.
+    """
+    middle = (low * slack_high - high * slack_low) / (slack_high - slack_low)
+    return middle if low < middle < high else 0.5 * (low + high)

@@ -44,6 +44,7 @@ from headgate.spark.agent.classes import checked_priorities, class_settings, cla
 from headgate.spark.agent.clock import Clock
 from headgate.spark.agent.listener import EventThread, ProgressListener
 from headgate.spark.agent.listening import read_listening
+from headgate.spark.agent.progress import BatchReport
 from headgate.spark.agent.query_run import GateArray, QueryHandle, QueryRun
 from headgate.spark.agent.recall import recalled_batches
 from headgate.spark.agent.server import AgentServer
@@ -313,7 +314,7 @@ class Headgate:
         choices = rewrite.choices
         run = QueryRun(key, name, gates, finite, same, timed, choices, windows, policies)
         run.letters = rewrite.letters
-        self._letters.clear(run, state)
+        self._letters.prepare(run, state)
         self._restore(run, facts, state)
         if state.decision is not None:
             run.logged = state.decision
@@ -350,9 +351,10 @@ class Headgate:
                 text = f"gate {gate} forgets what it knew: cannot read {directory}: {error}"
                 self.alarms_raised.raise_alarm("policy", run.name, text)
 
-    def _record(self, *batch: Any) -> None:
-        self._events.put(partial(self._book.enter, *batch))
-        self._events.put(partial(self._digests.enter, *batch))
+    def _record(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
+        self._events.put(partial(self._letters.after_batch, run, report))
+        self._events.put(partial(self._book.enter, run, report, rates))
+        self._events.put(partial(self._digests.enter, run, report, rates))
 
     def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
         if facts.checkpoint is None or state.is_new:
@@ -375,7 +377,8 @@ class Headgate:
         directory = self._ledger_directory(run.name, facts, execution)
         if not state.is_new:
             self._events.drain(2.0)  # rows of an earlier run in this driver
-        self._book.open(run, directory, str(query.runId), state.committed)
+        replayed = state.last_batch if state.replays else None
+        self._book.open(run, directory, str(query.runId), state.committed, replayed)
         self._digests.open(run, directory.parent / "digests", str(query.runId))
         self._letters.begin(run)
         if run.windows is not None and state.last_batch is not None:
@@ -596,6 +599,7 @@ class Headgate:
 
         gate: needed if several gates of the query write letters.
         """
+        self._settle()
         return self._letters.table(query, gate)
 
     def network(self) -> str:

@@ -27,14 +27,28 @@ class LedgerBook(Book):
 
     def __init__(self, alarms: Alarms) -> None:
         super().__init__(alarms, "ledger", _HELD_ROWS)
+        self._replayed: dict[str, int] = {}
 
-    def open(self, run: QueryRun, directory: Path, run_id: str, committed: Sequence[int]) -> None:
-        """Begin or continue the ledger of a query; note batches whose numbers were lost."""
+    def open(
+        self,
+        run: QueryRun,
+        directory: Path,
+        run_id: str,
+        committed: Sequence[int],
+        replayed: int | None = None,
+    ) -> None:
+        """Begin or continue the ledger of a query; note batches whose numbers were lost.
+
+        replayed: the batch that Spark runs again. A sink that has it already passes over it,
+        and then nothing is counted.
+        """
         with self._lock:
             file = self._begin(run, directory, run_id)
             if file is None:
                 return
             last = file.last_batch(run.query_id)
+            if replayed is not None and replayed > last:
+                self._replayed[run.key] = replayed
             lost = [batch for batch in committed if batch > last]
             self._write(
                 run, [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
@@ -43,7 +57,11 @@ class LedgerBook(Book):
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Rows for one finished batch."""
         with self._lock:
-            self._write(run, _lines(run, report, rates))
+            lines = _lines(run, report, rates)
+            if self._replayed.pop(run.key, None) == report.batch:
+                passed_over = [gate for gate in run.gates if gate not in report.gates]
+                lines += [_lost(run, report.run_id, report.batch, gate) for gate in passed_over]
+            self._write(run, lines)
 
     def event_times(self, run: QueryRun, last_batch: int | None) -> tuple[dict[str, int], bool]:
         """Largest event time (microseconds) by gate, and whether all batches are in.

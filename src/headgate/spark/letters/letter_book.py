@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import UsageError
 from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.progress import BatchReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.letters.letter_columns import GateLetters, letters_of_gate, letters_table
 from headgate.spark.letters.letter_settings import read_settings, text_of
-from headgate.spark.letters.letter_sinks import clear_batch
+from headgate.spark.letters.letter_sinks import BatchFiles
 from headgate.spark.plans.checkpoint import CheckpointState
 
 __all__ = ["LetterBook"]
@@ -26,6 +28,7 @@ class LetterBook:
         self._spark = spark
         self._alarms = alarms
         self.at_gates: dict[int, GateLetters] = {}
+        self._aside: dict[str, list[BatchFiles]] = {}
         self._started: dict[tuple[str, str], tuple[GateLetters, list[str]]] = {}
 
     def at_gate(
@@ -57,18 +60,38 @@ class LetterBook:
         self.at_gates[number] = letters_of_gate(self._spark, frame, gate, settings, number)
         return frame
 
-    def clear(self, run: QueryRun, state: CheckpointState) -> None:
-        """A query is about to start: what its unfinished batch wrote before goes."""
-        if not state.query_id:
+    def prepare(self, run: QueryRun, state: CheckpointState) -> None:
+        """A query is about to start: what its unfinished batch wrote before is laid aside."""
+        if not state.query_id or state.last_batch is None:
             return
         for gate, letters in run.letters.items():
-            try:
-                if letters.settings.path:
-                    batch = state.last_batch if state.replays else None
-                    clear_batch(letters.settings.path, state.query_id, gate, batch)
-            except Exception as error:
-                text = f"{gate}: batch {state.last_batch} may have letters twice: {error}"
-                self._alarms.raise_alarm("dead letters", run.name, text)
+            if letters.settings.path:
+                where = (letters.settings.path, state.query_id, gate, state.last_batch)
+                self._tidy(run, BatchFiles(*where), state.replays)
+
+    def after_batch(self, run: QueryRun, report: BatchReport) -> None:
+        """The batch that was run again is over."""
+        for files in self._aside.pop(run.key, ()):
+            if files.batch <= report.batch:
+                with self._alarm_if_it_fails(run, files):
+                    files.settle()
+
+    def _tidy(self, run: QueryRun, files: BatchFiles, replays: bool) -> None:
+        with self._alarm_if_it_fails(run, files):
+            files.remove_halves()
+            if replays:
+                self._aside.setdefault(run.key, []).append(files)
+                files.lay_aside()
+            else:
+                files.settle()
+
+    @contextmanager
+    def _alarm_if_it_fails(self, run: QueryRun, files: BatchFiles) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # a query does not die because of its letters
+            text = f"{files.gate}: letters of batch {files.batch} may be missing or there twice"
+            self._alarms.raise_alarm("dead letters", run.name, f"{text}: {error}")
 
     def begin(self, run: QueryRun) -> None:
         """Spark has started the query, so its id is known."""

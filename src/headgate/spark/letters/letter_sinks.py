@@ -33,11 +33,11 @@ from headgate.spark.letters.letter_settings import (
 __all__ = [
     "IDENTITY_FIELD",
     "JSON_FIELD",
+    "BatchFiles",
     "FileSink",
     "KafkaSink",
     "LetterSink",
     "Place",
-    "clear_batch",
     "directory_of",
     "open_files",
     "sink_of",
@@ -45,6 +45,8 @@ __all__ = [
 
 IDENTITY_FIELD, JSON_FIELD = "identity", "json"
 _PAUSE_SECONDS = 30.0
+_ASIDE = "_before-"
+"""Readers of Parquet directories pass over names that begin with an underscore."""
 _producers: dict[tuple[tuple[str, str], ...], Any] = {}
 _quiet_until: dict[str, float] = {}
 
@@ -110,17 +112,52 @@ class FileSink:
         return rows
 
 
-def clear_batch(path: str, query_id: str, gate: str, batch: int | None) -> None:
-    """Remove what a batch that runs again has written before, and all that is half written.
+@dataclass(frozen=True, slots=True)
+class BatchFiles:
+    """The files of one batch, which may be run again after a restart.
 
-    A replay may cut the batch into other partitions, so overwriting is not enough.
+    A replay may cut the batch into other partitions, so overwriting is not enough. Nor may the
+    files be deleted before it: a sink that has the batch already passes over it, and then no
+    task runs. So they are laid aside, under names that readers pass over, until the batch is over.
     """
-    files, inner = open_files(path)
-    selector = pafs.FileSelector(directory_of(inner, query_id, gate), allow_not_found=True)
-    for info in files.get_file_info(selector):
-        half = info.base_name.startswith(".")
-        if half or (batch is not None and info.base_name.startswith(_prefix(batch))):
-            files.delete_file(info.path)
+
+    path: str
+    query_id: str
+    gate: str
+    batch: int
+
+    def lay_aside(self) -> None:
+        """Before a replay. What an earlier replay left behind is settled first."""
+        self.settle()
+        files, directory = self._open()
+        for name in self._named(files, directory, _prefix(self.batch)):
+            files.move(f"{directory}/{name}", f"{directory}/{_ASIDE}{name}")
+
+    def settle(self) -> None:
+        """After it: what was laid aside goes if the replay wrote, and comes back if it did not."""
+        files, directory = self._open()
+        aside = self._named(files, directory, _ASIDE + _prefix(self.batch))
+        written = bool(aside) and bool(self._named(files, directory, _prefix(self.batch)))
+        for name in aside:
+            if written:
+                files.delete_file(f"{directory}/{name}")
+            else:
+                files.move(f"{directory}/{name}", f"{directory}/{name.removeprefix(_ASIDE)}")
+
+    def remove_halves(self) -> None:
+        """What tasks of an earlier run have left half written."""
+        files, directory = self._open()
+        for name in self._named(files, directory, "."):
+            files.delete_file(f"{directory}/{name}")
+
+    def _open(self) -> tuple[pafs.FileSystem, str]:
+        files, inner = open_files(self.path)
+        return files, directory_of(inner, self.query_id, self.gate)
+
+    @staticmethod
+    def _named(files: pafs.FileSystem, directory: str, prefix: str) -> list[str]:
+        infos = files.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        return sorted(info.base_name for info in infos if info.base_name.startswith(prefix))
 
 
 def _prefix(batch: int) -> str:
