@@ -28,13 +28,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import (
-    costly,
-    replay,
-    saturated_rate,
-    spark_and_headgate,
-    warmed_up_rate,
-)
+from benchmarks.spark.environment import costly, replay, spark_and_headgate
+from headgate.spark.saturation import Saturation, SaturationSettings, measure_saturation
 
 __all__ = ["LOADS", "TARGETS_SECONDS", "joined", "measure_cell", "run", "told", "windowed"]
 
@@ -146,31 +141,34 @@ def _measure_once(
 ) -> dict[str, Any]:
     base_seconds = _BASE_SECONDS_WITH_STATE if build in (windowed, joined) else _BASE_SECONDS
     build = build or plain(_DEAR_ROW)
-    always = {"rate": 10_000_000}
-    rough = warmed_up_rate(build(spark, None, {**always, "maxRowsPerTrigger": 3000}))
-    batch_seconds = target_seconds / 1.5
-    limited = {**always, "maxRowsPerTrigger": max(1, round(rough * batch_seconds))}
-    before = saturated_rate(build(spark, None, limited))
-    capacity = median(before)
+    before = _saturated(spark, build, target_seconds)
     held = (load, target_seconds, held_batches)
-    rows = _gated(spark, hg, build, capacity, *held, base_seconds=base_seconds)
-    after = saturated_rate(build(spark, None, limited))
-    saturated = (median(before) + median(after)) / 2.0
-    found = _judge(rows, target_seconds, saturated)
+    rows = _gated(spark, hg, build, before.rows_per_second, *held, base_seconds=base_seconds)
+    after = _saturated(spark, build, target_seconds, before.rows_in_batch)
+    both = [before.rows_per_second, after.rows_per_second]
+    found = _judge(rows, target_seconds, sum(both) / 2.0)
     return {
         "load": load,
         "target_seconds": target_seconds,
-        "saturated_rows_per_second": saturated,
-        "saturated_before_and_after": [median(before), median(after)],
+        "saturated_rows_per_second": sum(both) / 2.0,
+        "saturated_before_and_after": both,
         **found,
     }
+
+
+def _saturated(spark: Any, build: Build, target_seconds: float, rows: int = 2000) -> Saturation:
+    """Of the query without a gate, with batches as long as those of the held query."""
+
+    def start(most: int) -> Any:
+        return build(spark, None, {"rate": 10_000_000, "maxRowsPerTrigger": most}).start()
+
+    return measure_saturation(start, SaturationSettings(target_seconds / 1.5, first_rows=rows))
 
 
 def measure_without(spark: Any, hg: Any, load: float, target_seconds: float) -> dict[str, Any]:
     """The same crowd, Headgate switched off: the latency of batch after batch."""
     build = plain(_DEAR_ROW)
-    limited = {"rate": 10_000_000, "maxRowsPerTrigger": 5000}
-    capacity = median(saturated_rate(build(spark, None, limited)))
+    capacity = _saturated(spark, build, target_seconds).rows_per_second
     hg.mode("off")
     try:
         rows = _gated(spark, hg, build, capacity, load, target_seconds, 4, seconds=30.0)

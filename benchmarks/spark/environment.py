@@ -5,24 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from statistics import median
 from typing import Any
 
 __all__ = [
     "costly",
     "progress_of",
-    "rate_of",
     "replay",
-    "saturated_rate",
     "spark_and_headgate",
-    "warmed_up_rate",
 ]
-
-_STEADY = 0.05
-_LONGEST_WARM_UP_SECONDS = 120.0
 
 
 @contextmanager
@@ -77,36 +69,3 @@ def progress_of(query: Any) -> list[dict[str, Any]]:
     if query.exception() is not None:
         raise RuntimeError(str(query.exception()))
     return [json.loads(progress.json) for progress in query.recentProgress]
-
-
-def rate_of(progress: dict[str, Any]) -> float:
-    """Rows a second in one batch."""
-    seconds = max(float(progress["durationMs"]["triggerExecution"]), 1.0) / 1000.0
-    return float(progress["numInputRows"]) / seconds
-
-
-def saturated_rate(writer: Any, batches: int = 4, leave_out: int = 1) -> list[float]:
-    """Rows a second of a query that has more than enough to do, by batch."""
-    query = writer.start()
-    try:
-        while len(progress_of(query)) < leave_out + batches:
-            time.sleep(0.05)
-        return [rate_of(p) for p in progress_of(query)[leave_out : leave_out + batches]]
-    finally:
-        query.stop()
-
-
-def warmed_up_rate(writer: Any) -> float:
-    """Run until three batches in a row are alike (or two minutes): the compiler is done."""
-    query = writer.start()
-    deadline = time.monotonic() + _LONGEST_WARM_UP_SECONDS
-    try:
-        while True:
-            rates = [rate_of(p) for p in progress_of(query)]
-            last, before = rates[-3:], rates[-6:-3]
-            steady = len(before) == 3 and median(last) < (1.0 + _STEADY) * median(before)
-            if (steady and len(rates) >= 12) or time.monotonic() > deadline:
-                return median(last)
-            time.sleep(0.2)
-    finally:
-        query.stop()

@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,8 +44,6 @@ __all__ = ["LATENCY_ON_SPARK", "Scale", "averages", "measure", "rates_over_time"
 
 TRACE_FILE = "planetlab_cpu_percent_5min.csv"
 OVERLOADED_FROM = 120
-_SATURATED_BATCHES = 6
-_WARM_UP_BATCHES = 12
 _LONGEST_WARM_UP_SECONDS = 90.0
 _FEWEST_BATCHES = 4
 _GATE = "machines"
@@ -103,7 +100,7 @@ def measure(
 ) -> list[Row]:
     """All runs; one row for each batch."""
     progress(0, scale.runs + 1, "how much 92 copies can take")
-    rate = _saturated_rate(spark, round(CAPACITY_QUERIES), cpu)
+    rate = _saturated_rate(spark, round(CAPACITY_QUERIES), cpu, scale)
     rows: list[Row] = []
     runs: list[tuple[int, float | None]] = [(n, None) for n in scale.uncontrolled]
     runs += [(n, target) for target in scale.targets_seconds for n in scale.copies]
@@ -147,28 +144,17 @@ def _replay(spark: Any, options: Mapping[str, Any]) -> Any:
     return reader.load()
 
 
-def _saturated_rate(spark: Any, copies: int, cpu: Sequence[float]) -> float:
-    """Tuples a second that so many copies can take: bounded batches, more always waiting."""
-    from headgate.spark.agent.progress import parse_progress
+def _saturated_rate(spark: Any, copies: int, cpu: Sequence[float], scale: Scale) -> float:
+    """Tuples a second that so many copies can take."""
+    from headgate.spark.saturation import SaturationSettings, measure_saturation
 
-    rows = 2000
-    rates: list[float] = []
-    for least in (_WARM_UP_BATCHES, _SATURATED_BATCHES):
+    def start(rows: int) -> Any:
         stream = _replay(spark, {"rate": 10_000_000, "maxRowsPerTrigger": rows})
         writer = averages(stream, copies, cpu).writeStream.format("noop").outputMode("update")
-        query = writer.start()
-        deadline = time.monotonic() + _LONGEST_WARM_UP_SECONDS
-        try:
-            while len(query.recentProgress) < least + 1 and time.monotonic() < deadline:
-                if query.exception() is not None:
-                    raise query.exception()
-                time.sleep(0.1)
-            seen = [parse_progress(progress.json) for progress in query.recentProgress][1:]
-        finally:
-            query.stop()
-        rates = [batch.input_rows / batch.duration_seconds for batch in seen if batch.input_rows]
-        rows = max(1, round(median(rates[-_SATURATED_BATCHES:])))  # batches of about a second
-    return median(rates[-_SATURATED_BATCHES:])
+        return writer.start()
+
+    settings = SaturationSettings(least_seconds=2.0 * scale.warm_up_seconds)
+    return measure_saturation(start, settings).rows_per_second
 
 
 def _one(
