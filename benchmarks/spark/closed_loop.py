@@ -82,9 +82,11 @@ def joined(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
 
     sides = []
     half = {**options, "epoch": options.get("epoch", time.time())}
-    for name in ("rate", "peak", "maxRowsPerTrigger"):
+    for name in ("rate", "peak"):
         if name in half:
             half[name] = max(1, half[name] // 2)
+    if "maxRowsPerTrigger" in half:
+        half["maxRowsPerTrigger"] = tuple(max(1, rows // 2) for rows in half["maxRowsPerTrigger"])
     for name in ("left", "right"):
         stream = replay(spark, **half)
         stream = stream if gate is None else gate(stream, name)
@@ -144,7 +146,7 @@ def _measure_once(
     before = _saturated(spark, build, target_seconds)
     held = (load, target_seconds, held_batches)
     rows = _gated(spark, hg, build, before.rows_per_second, *held, base_seconds=base_seconds)
-    after = _saturated(spark, build, target_seconds, before.rows_in_batch)
+    after = _saturated(spark, build, target_seconds, before.rows)
     both = [before.rows_per_second, after.rows_per_second]
     found = _judge(rows, target_seconds, sum(both) / 2.0)
     return {
@@ -157,10 +159,10 @@ def _measure_once(
 
 
 def _saturated(spark: Any, build: Build, target_seconds: float, rows: int = 2000) -> Saturation:
-    """Of the query without a gate, with batches as long as those of the held query."""
+    """Of the query without a gate, for batches as long as those of the held query."""
 
-    def start(most: int) -> Any:
-        return build(spark, None, {"rate": 10_000_000, "maxRowsPerTrigger": most}).start()
+    def start(in_turn: tuple[int, int]) -> Any:
+        return build(spark, None, {"rate": 10_000_000, "maxRowsPerTrigger": in_turn}).start()
 
     return measure_saturation(start, SaturationSettings(target_seconds / 1.5, first_rows=rows))
 

@@ -48,7 +48,8 @@ def replay(spark: Any, **options: Any) -> Any:
     """A stream of the replay source. `for_` and `at` are durations."""
     reader = spark.readStream.format("headgate_replay")
     for name, value in options.items():
-        reader = reader.option(name.rstrip("_"), str(value))
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        reader = reader.option(name.rstrip("_"), text)
     return reader.load()
 
 

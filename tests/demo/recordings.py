@@ -18,7 +18,7 @@ from headgate.demo.scenario import FULL, Scenario
 def recording() -> Recording:
     """Capacity 1,000 a second, 40 s, the crowd from 6 to 28: held at 3 s, and not held."""
     made = Recording(FULL, {"Spark": "4.3.0, local[2]", "processor": "<fast>"})
-    made.capacity = Capacity(1000.0, True, 0.5, (900.0, 1000.0, 1010.0))
+    made.capacity = Capacity(1000.0, True, (900.0, 1000.0, 1010.0))
     made.scenario = Scenario(40.0, 3.0, 1000.0)
     made.runs[WITH] = Run(
         WITH,

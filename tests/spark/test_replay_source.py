@@ -42,6 +42,11 @@ def test_limits_hold() -> None:
     assert reader.getDefaultReadLimit() == ReadMaxRows(70)
     start = reader.initialOffset()
     assert reader.latestOffset(start, ReadMaxRows(70))["row"] == 70
+    turns = ReplayReader({"rate": "1000", "maxRowsPerTrigger": "7,50"})
+    starts = [{"row": row, "epoch": 0.0} for row in (0, 7, 57)]
+    assert [turns.latestOffset(at, ReadMaxRows(50))["row"] for at in starts] == [7, 57, 64]
+    with pytest.raises(UsageError, match="maxRowsPerTrigger must be a number above 0"):
+        ReplayReader({"maxRowsPerTrigger": "7,x"})
     few = ReplayReader({"rate": "1000", "epoch": str(time.time() - 10), "rows": "5"})
     assert few.latestOffset(few.initialOffset(), ALL)["row"] == 5
     assert few.latestOffset({"row": 9, "epoch": time.time()}, ALL)["row"] == 9

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.demo.follow import writer_of
-from headgate.demo.job import GATE, measured, orders
+from headgate.demo.job import GATE, orders
 from headgate.demo.recording import Capacity, Watcher
 from headgate.demo.scenario import Settings
 from headgate.spark.saturation import SaturationSettings, measure_saturation
@@ -18,7 +18,7 @@ from headgate.spark.session import Headgate
 __all__ = ["measure_capacity"]
 
 _ENDLESS = "1e9"
-_BATCH_SECONDS = 1.5
+_BATCH_SHARE = 1 / 1.5  # of the target: how long batches are while it is held
 _LEAST_SHARE = 0.6  # of the time that is allowed
 
 
@@ -27,23 +27,21 @@ def measure_capacity(
 ) -> Capacity:
     """At most `settings.warm_up_seconds`, longer only for the fewest batches.
 
-    The first stage runs with a gate that only measures: its generated code gets warm too.
+    With a gate that keeps everything: its generated code gets warm too.
     """
     watcher.stage("Warming up and measuring the capacity", settings.warm_up_seconds)
     stages = count()
 
-    def start(rows: int) -> StreamingQuery:
+    def start(rows: tuple[int, int]) -> StreamingQuery:
         stage = next(stages)
-        stream = orders(spark, {"rate": _ENDLESS, "maxRowsPerTrigger": str(rows)})
+        in_turn = ",".join(map(str, rows))
+        stream = orders(spark, {"rate": _ENDLESS, "maxRowsPerTrigger": in_turn})
         checkpoint = directory / f"capacity-{stage}"
-        if stage == 0:
-            gated = hg.gate(stream, GATE, arrival="timestamp", identity=["id"])
-            return hg.start(writer_of(gated, checkpoint), name="demo warm-up")
-        writer = writer_of(measured(stream), checkpoint).queryName(f"demo capacity {stage}")
-        return writer.start()
+        gated = hg.gate(stream, GATE, arrival="timestamp", identity=["id"])
+        return hg.start(writer_of(gated, checkpoint), name=f"demo capacity {stage}")
 
     longest = settings.warm_up_seconds
-    found = measure_saturation(
-        start, SaturationSettings(_BATCH_SECONDS, _LEAST_SHARE * longest, longest), watcher.tick
-    )
-    return Capacity(found.rows_per_second, found.steady, found.seconds_to_first_batch, found.rates)
+    batch_seconds = _BATCH_SHARE * settings.target_seconds
+    wanted = SaturationSettings(batch_seconds, _LEAST_SHARE * longest, longest)
+    found = measure_saturation(start, wanted, watcher.tick)
+    return Capacity(found.rows_per_second, found.steady, found.rates)

@@ -106,13 +106,12 @@ class Run:
 class Capacity:
     """Rows per second of the saturated query.
 
-    steady:        the last batches agreed.
-    start_seconds: from the start of a query to its first result.
+    steady:   the last batches agreed.
+    measured: by pair of batches.
     """
 
     rows_per_second: float
     steady: bool
-    start_seconds: float = 0.0
     measured: Sequence[float] = ()
 
 

@@ -43,8 +43,8 @@ class Settings:
             )
 
 
-FULL = Settings(run_seconds=40.0, target_seconds=3.0, warm_up_seconds=22.0)
-QUICK = Settings(run_seconds=12.0, target_seconds=1.5, warm_up_seconds=8.0)
+FULL = Settings(run_seconds=34.0, target_seconds=3.0, warm_up_seconds=28.0)
+QUICK = Settings(run_seconds=12.0, target_seconds=1.5, warm_up_seconds=10.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,9 @@ def _saturated_rate(spark: Any, copies: int, cpu: Sequence[float], scale: Scale)
     """Tuples a second that so many copies can take."""
     from headgate.spark.saturation import SaturationSettings, measure_saturation
 
-    def start(rows: int) -> Any:
-        stream = _replay(spark, {"rate": 10_000_000, "maxRowsPerTrigger": rows})
+    def start(rows: tuple[int, int]) -> Any:
+        in_turn = ",".join(map(str, rows))
+        stream = _replay(spark, {"rate": 10_000_000, "maxRowsPerTrigger": in_turn})
         writer = averages(stream, copies, cpu).writeStream.format("noop").outputMode("update")
         return writer.start()
 

@@ -12,8 +12,8 @@ query was first started plus the n-th arrival of the pattern. Nothing is random.
 
 The offset is the number of rows that have arrived, and the time of the first start; so a
 query that starts again goes on where it was and finds what has arrived meanwhile.
-Options: partitions (default: 2), keys (1000), maxRowsPerTrigger (no limit), rows (ends
-after so many).
+Options: partitions (default: 2), keys (1000), maxRowsPerTrigger (no limit; several with
+commas in between are taken in turn), rows (ends after so many).
 A trace is a text file with one rate per line (the last field of a line of CSV counts).
 """
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,10 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._partitions = max(1, int(options.get("partitions", "2")))
         self._keys = max(1, int(options.get("keys", "1000")))
         self._most_rows = int(options.get("rows", "0"))
-        limit = options.get("maxRowsPerTrigger")
-        self._limit: ReadLimit = ReadAllAvailable() if limit is None else ReadMaxRows(int(limit))
+        self._limits = _limits(options.get("maxRowsPerTrigger"))
+        self._limit: ReadLimit = (
+            ReadMaxRows(max(self._limits)) if self._limits else ReadAllAvailable()
+        )
         self._epoch = float(options.get("epoch", "0")) or time.time()
         self._frozen_at: float | None = None
 
@@ -136,6 +139,8 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         row = max(int(start["row"]), arrived)
         if isinstance(limit, ReadMaxRows):
             row = min(row, int(start["row"]) + limit.max_rows)
+        if len(self._limits) > 1:
+            row = min(row, _next_cut(int(start["row"]), self._limits))
         return {"row": row, "epoch": epoch}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -161,6 +166,31 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pa.array(arrived.astype(np.int64)).cast(pa.timestamp("us", tz="UTC")),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _limits(text: str | None) -> tuple[int, ...]:
+    """One limit, or several that are taken in turn."""
+    try:
+        limits = tuple(int(part) for part in text.split(",")) if text is not None else ()
+    except ValueError:
+        limits = (0,)
+    if any(limit < 1 for limit in limits):
+        raise UsageError(
+            "headgate_replay: maxRowsPerTrigger must be a number above 0, or some with commas in "
+            f"between, which are taken in turn; got {text!r}"
+        )
+    return limits
+
+
+def _next_cut(row: int, limits: Sequence[int]) -> int:
+    """Where the batch that begins with `row` ends at the latest.
+
+    >>> _next_cut(0, (10, 50)), _next_cut(10, (10, 50)), _next_cut(65, (10, 50))
+    (10, 60, 70)
+    """
+    cuts = list(accumulate(limits))
+    whole = row - row % cuts[-1]
+    return whole + next(cut for cut in cuts if whole + cut > row)
 
 
 def _float(options: Mapping[str, str], name: str, default: float) -> float:
