@@ -36,6 +36,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 unit: setup java
+	@$(BIN)/python -m tests.spark.kafka_broker >/dev/null 2>&1 & # needed later, and slow to fetch
 	$(BIN)/pytest -n 2 --ignore=tests/spark
 	$(BIN)/pytest tests/spark --durations=25
 

@@ -51,7 +51,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     ("words", "message"),
     [
         (("--target", "soon"), "--target: "),
-        (("--target", "10s"), "--seconds 40 does not go with a target of 10 s; give 80 to 3600"),
+        (("--target", "10s"), "--seconds 34 does not go with a target of 10 s; give 80 to 3600"),
         (("--simulated", "--json"), "--simulated goes with --seconds and --out only"),
     ],
 )
@@ -81,7 +81,7 @@ def test_ctrl_c_stops_spark_and_keeps_what_was_measured(
     )
     monkeypatch.setattr(demo, "check_machine", lambda: None)
     monkeypatch.setattr(demo, "machine", dict)
-    monkeypatch.setattr(demo, "start_spark", lambda *_: fake)
+    monkeypatch.setattr(demo, "start_spark", lambda *_, **__: fake)
     monkeypatch.setattr(demo, "_watch", interrupted)
     result = headgate("demo", "--out", tmp_path)
     assert result.exit_code == 130

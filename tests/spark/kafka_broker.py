@@ -12,6 +12,7 @@ its standard input and then kills it.
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import shutil
 import socket
@@ -50,7 +51,14 @@ class KafkaJars:
 
 
 def kafka_jars() -> KafkaJars:
-    """The jars, fetched if need be. NoJarsError says why not."""
+    """The jars, fetched if need be, by one process at a time. NoJarsError says why not."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _kafka_jars()
+
+
+def _kafka_jars() -> KafkaJars:
     broker = _fetched(
         f"broker-{BROKER_VERSION}",
         f'<dependency org="org.apache.kafka" name="kafka_2.13" rev="{BROKER_VERSION}" '
@@ -224,3 +232,7 @@ class Broker:
 def _free_ports() -> tuple[int, int]:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as b:
         return one.getsockname()[1], b.getsockname()[1]
+
+
+if __name__ == "__main__":
+    kafka_jars()
