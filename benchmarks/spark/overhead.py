@@ -6,7 +6,11 @@ and a query that does more or less with each: `cheap` hashes twice (about 2 micr
 of CPU time a row), `parsing` reads JSON, filters and counts by key (5 to 10), `heavy`
 hashes many times (about 40). The source is Spark's own and leaves no pause between
 batches, so the ratio of batch times is the ratio of throughput when saturated.
-`half_capacity`: Spark's rate source gives half of what `cheap` can do, a batch every second;
+`parts`: what of it comes from where, on small batches. `filter` has the hash of a gate and
+nothing else, `observed` also counts and looks at arrivals as a gate does, in plain Spark; what
+`gate` has beyond that is the decision: asking, planning and logging it.
+`half_capacity`: Spark's rate source gives half of what `cheap` (or `heavy`) can do, a batch
+every second;
 throughput is rows a second from the first to the last measured batch.
 Medians of Spark's own times, the first batches of each round left out.
 """
@@ -27,6 +31,8 @@ __all__ = ["compare", "hashing", "run"]
 ROUNDS = 5
 WARM_UP_BATCHES = 6
 BATCHES = 12
+_SMALL_ROWS = 1_000
+_SMALL_WARM_UP = 25  # batches so short that the JVM is still learning
 _LEFT_OUT = 4
 
 
@@ -34,11 +40,13 @@ def run(rounds: int = ROUNDS) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
     with spark_and_headgate() as (spark, hg):
         return {
-            "small": compare(spark, hg, hashing(2), 1_000, rounds),
+            "small": compare(spark, hg, hashing(2), _SMALL_ROWS, rounds, _SMALL_WARM_UP),
+            "parts": _parts(spark, hg, hashing(2), rounds),
             "cheap": compare(spark, hg, hashing(2), 200_000, rounds),
             "parsing": compare(spark, hg, _parsing, 100_000, rounds),
             "heavy": compare(spark, hg, hashing(40), 20_000, rounds),
-            "half_capacity": _half_capacity(spark, hg, hashing(2), rounds),
+            "half_capacity": _half_capacity(spark, hg, hashing(2), 200_000, rounds),
+            "half_capacity_heavy": _half_capacity(spark, hg, hashing(40), 20_000, rounds),
         }
 
 
@@ -60,14 +68,16 @@ def _parsing(stream: Any) -> Any:
     return shops.writeStream.format("noop").outputMode("update")
 
 
-def compare(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
+def compare(
+    spark: Any, hg: Any, work: Any, rows: int, rounds: int, warm_up: int = WARM_UP_BATCHES
+) -> dict[str, Any]:
     print(f"  {rows} rows a batch ...", file=sys.stderr, flush=True)
     with_gate: list[dict[str, float]] = []
     without: list[dict[str, float]] = []
     for number in range(rounds + 1):
         sides = [(True, with_gate), (False, without)]
         for gated, results in sides if number % 2 == 0 else reversed(sides):
-            times = _batch_times(spark, hg, work, rows, gated)
+            times = _batch_times(spark, hg, work, rows, gated, warm_up)
             if number > 0:  # the first round warms the machine up
                 results.append(times)
     ratios = [a["trigger_ms"] / b["trigger_ms"] for a, b in zip(with_gate, without, strict=True)]
@@ -90,9 +100,54 @@ def compare(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str,
     }
 
 
-def _half_capacity(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
+def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
+    print("  parts ...", file=sys.stderr, flush=True)
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from headgate.spark.gates.gate import count_metrics, identity_hash, passes, with_sample
+
+    def filtered(stream: Any) -> Any:
+        kept = passes(["value"], F.lit(1), F.lit(1_000_000))
+        return with_sample(
+            stream.select("*", kept.alias("kept")),
+            "kept",
+            F.col("timestamp"),
+            identity_hash(["value"]),
+        )
+
+    def observed(stream: Any) -> Any:
+        return filtered(stream).observe("seen", *count_metrics("kept", F.col("timestamp")))
+
+    def gate(stream: Any) -> Any:
+        return hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
+
+    sides: dict[str, Callable[[Any], Any]] = {
+        "none": lambda stream: stream,
+        "filter": lambda stream: filtered(stream).where("kept"),
+        "observed": lambda stream: observed(stream).where("kept"),
+        "gate": gate,
+    }
+    seen: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+    for number in range(rounds + 1):
+        for name, side in sides.items():
+            stream = side(_stream(spark, _SMALL_ROWS))
+            times = _times(hg, work(stream), name == "gate", _SMALL_WARM_UP)
+            if number > 0:
+                seen[name].append(times)
+    return {
+        name: {
+            f"extra_{part}": median(
+                a[part] - b[part] for a, b in zip(found, seen["none"], strict=True)
+            )
+            for part in found[0]
+        }
+        for name, found in seen.items()
+        if name != "none"
+    }
+
+
+def _half_capacity(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
     print("  half capacity ...", file=sys.stderr, flush=True)
-    rows = 200_000
     saturated = rows / (_batch_times(spark, hg, work, rows, False)["trigger_ms"] / 1000.0)
     with_gate: list[tuple[float, float]] = []
     without: list[tuple[float, float]] = []
@@ -144,24 +199,35 @@ def _full(query: Any) -> list[dict[str, Any]]:
     return [progress for progress in progress_of(query) if progress["numInputRows"]]
 
 
-def _batch_times(spark: Any, hg: Any, work: Any, rows: int, gated: bool) -> dict[str, float]:
-    """Median times of one round of one side."""
+def _stream(spark: Any, rows: int) -> Any:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     stream = stream.option("startTimestamp", round(time.time() * 1000))
-    stream = stream.option("advanceMillisPerBatch", 100).option("numPartitions", 2).load()
+    return stream.option("advanceMillisPerBatch", 100).option("numPartitions", 2).load()
+
+
+def _batch_times(
+    spark: Any, hg: Any, work: Any, rows: int, gated: bool, warm_up: int = WARM_UP_BATCHES
+) -> dict[str, float]:
+    """Median times of one round of one side."""
+    stream = _stream(spark, rows)
     if gated:
         stream = hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
+    return _times(hg, work(stream), gated, warm_up)
+
+
+def _times(hg: Any, writer: Any, gated: bool, warm_up: int) -> dict[str, float]:
     name = f"bench{time.time_ns()}"
-    writer = work(stream)
     query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
+    wanted = warm_up + (BATCHES if warm_up <= WARM_UP_BATCHES else 2 * BATCHES)
     try:
-        while len(progress_of(query)) < WARM_UP_BATCHES + BATCHES:
+        while len(progress_of(query)) < wanted:
             time.sleep(0.1)
     finally:
         query.stop()
-    times = [progress["durationMs"] for progress in progress_of(query)][WARM_UP_BATCHES:]
+    times = [progress["durationMs"] for progress in progress_of(query)][warm_up:]
     return {
         "trigger_ms": median(t["triggerExecution"] for t in times),
         "add_ms": median(t["addBatch"] for t in times),
+        "planning_ms": median(t["queryPlanning"] for t in times),
         "latest_ms": median(t["latestOffset"] for t in times),
     }
