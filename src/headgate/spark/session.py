@@ -383,7 +383,7 @@ class Headgate:
         self._letters.begin(run)
         if run.windows is not None and state.last_batch is not None:
             through = state.last_batch - 1 if state.replays else state.last_batch
-            run.windows.begin(through, *self._book.event_times(run, through))
+            run.windows.begin(through, *self._book.event_times(run, through), state.replays)
         run.run_id = str(query.runId)
         run.handle = QueryHandle(
             lambda: int(execution.getLatestExecutionContext().batchId()),

@@ -31,17 +31,23 @@ class WindowWatch:
         self._seen: dict[str, int] = {}
         self._watermark: int | None = None
         self._through = -1
+        self._replayed: int | None = None
         self._told: set[str] = set()
 
     def __contains__(self, gate: object) -> bool:
         return gate in self._shapes
 
-    def begin(self, through: int, seen: Mapping[str, int], complete: bool) -> None:
+    def begin(
+        self, through: int, seen: Mapping[str, int], complete: bool, replays: bool = False
+    ) -> None:
         """A restart: batches up to `through` ended, with these largest event times by gate.
 
         complete: False if the times of some batches are lost.
+        replays:  the next batch is run again. If its sink has it already, Spark passes over it,
+                  and nothing says which times it had.
         """
         self._through = through
+        self._replayed = through + 1 if replays else None
         self._seen.update({gate: time for gate, time in seen.items() if gate in self._shapes})
         if not complete:
             self._lost("numbers in the ledger")
@@ -55,7 +61,7 @@ class WindowWatch:
             self._watermark = max(self._watermark or 0, report.watermark_micros)
         for gate in self._shapes:
             counted = report.gates.get(gate)
-            if counted is None and report.input_rows > 0:
+            if counted is None and (report.input_rows > 0 or report.batch == self._replayed):
                 self._see(gate, None, f"the numbers of batch {report.batch} do not say what")
             elif counted is not None and counted.event_time_max_micros is not None:
                 self._see(gate, counted.event_time_max_micros, "")
