@@ -3,7 +3,9 @@
 For each load (times the capacity) and target, in one run:
 
 1. `saturated`: the same query without a gate on a source that always has more, in batches
-   as long as the held ones. Before and after; the mean of both is the capacity.
+   as long as the held ones, before and after; what was kept is compared with the mean of both.
+   Once also behind an open gate, which splits the generated code and can be faster: the load
+   is so many times the larger one.
 2. The query behind a gate: half the capacity, then a step to the load, then back.
 
 Counted from the first batch that began after the step: the batches until the mean
@@ -24,6 +26,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -144,8 +147,10 @@ def _measure_once(
     base_seconds = _BASE_SECONDS_WITH_STATE if build in (windowed, joined) else _BASE_SECONDS
     build = build or plain(_DEAR_ROW)
     before = _saturated(spark, build, target_seconds)
+    opened = _saturated(spark, build, target_seconds, before.rows, hg)
+    capacity = max(before.rows_per_second, opened.rows_per_second)
     held = (load, target_seconds, held_batches)
-    rows = _gated(spark, hg, build, before.rows_per_second, *held, base_seconds=base_seconds)
+    rows = _gated(spark, hg, build, capacity, *held, base_seconds=base_seconds)
     after = _saturated(spark, build, target_seconds, before.rows)
     both = [before.rows_per_second, after.rows_per_second]
     found = _judge(rows, target_seconds, sum(both) / 2.0)
@@ -154,17 +159,27 @@ def _measure_once(
         "target_seconds": target_seconds,
         "saturated_rows_per_second": sum(both) / 2.0,
         "saturated_before_and_after": both,
+        "saturated_behind_an_open_gate": opened.rows_per_second,
         **found,
     }
 
 
-def _saturated(spark: Any, build: Build, target_seconds: float, rows: int = 2000) -> Saturation:
-    """Of the query without a gate, for batches as long as those of the held query."""
+def _saturated(
+    spark: Any, build: Build, target_seconds: float, rows: int = 2000, hg: Any = None
+) -> Saturation:
+    """Of the query in batches as long as the held ones; behind an open gate if `hg` is given."""
 
     def start(in_turn: tuple[int, int]) -> Any:
-        return build(spark, None, {"rate": 10_000_000, "maxRowsPerTrigger": in_turn}).start()
+        options = {"rate": 10_000_000, "maxRowsPerTrigger": in_turn}
+        if hg is None:
+            return build(spark, None, options).start()
+        return hg.start(build(spark, partial(_gate, hg), options), name=f"open{time.time_ns()}")
 
     return measure_saturation(start, SaturationSettings(target_seconds / 1.5, first_rows=rows))
+
+
+def _gate(hg: Any, stream: Any, name: str) -> Any:
+    return hg.gate(stream, name, arrival="timestamp", identity=["id"])
 
 
 def measure_without(spark: Any, hg: Any, load: float, target_seconds: float) -> dict[str, Any]:
@@ -210,10 +225,8 @@ def _gated(
     }
     name = f"loop{time.time_ns()}"
 
-    def gate(stream: Any, gate_name: str) -> Any:
-        return hg.gate(stream, gate_name, arrival="timestamp", identity=["id"])
-
-    query = hg.start(build(spark, gate, options), name=name, latency=target_seconds)
+    writer = build(spark, partial(_gate, hg), options)
+    query = hg.start(writer, name=name, latency=target_seconds)
     step = epoch + base_seconds
     fall = step + crowd_seconds
     try:
