@@ -52,15 +52,16 @@ class Query:
         self.offset = self.agent.decide("key", self.offset, time.monotonic() + seconds)
         return GateDecision.from_offset(self.offset)
 
-    def finish(self, offered: int, seconds: float) -> None:
+    def finish(self, offered: int, seconds: float, older_seconds: float = 0.0) -> None:
+        """older_seconds: how long before its begin the newest tuple arrived."""
         kept = offered * GateDecision.from_offset(self.offset).threshold("orders") // EVERYTHING
         now = time.time()
         metrics = {
             "offered": offered,
             "kept": kept,
-            "arrival_mean": now - seconds - 1.0 if kept else None,
-            "first_arrival": now - seconds - 2.0,
-            "last_arrival": now - seconds,
+            "arrival_mean": now - seconds - older_seconds - 1.0 if kept else None,
+            "first_arrival": now - seconds - older_seconds - 2.0,
+            "last_arrival": now - seconds - older_seconds,
         }
         start = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(now - seconds))
         self.progress = json.dumps(
@@ -182,6 +183,17 @@ def test_the_first_batch_teaches_nothing_and_bounds_the_second(query: Query) -> 
     assert query.run.why[1]["orders"] == "warm-up"
     waiting = query.run.rates["orders"] * 9.0
     assert decision.threshold("orders") == pytest.approx(EVERYTHING * 900 / waiting, rel=0.2)
+
+
+def test_after_a_replay_all_waits_that_arrived_since_it_was_logged(query: Query) -> None:
+    """The driver was down for a minute; the batch that runs again kept a tenth of 1,000 tuples."""
+    logged = GateDecision().changed_to({"orders": 0.1})
+    query.offset = query.agent.replay("key", logged.offset())
+    query.finish(1000, 9.0, older_seconds=60.0)
+    decision = query.ask()
+    assert query.run.why[1]["orders"] == "warm-up"
+    waiting = query.run.rates["orders"] * 69.0
+    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 100 / waiting, rel=0.2)
 
 
 def test_a_first_batch_within_the_target_bounds_nothing(query: Query) -> None:

@@ -279,14 +279,15 @@ class QueryRun:
     def warm_up_share(self, waiting: Mapping[str, int]) -> float:
         """What the second batch of a run may keep when the first took longer than the target.
 
-        No cost is known yet. As many tuples as the first batch had are known to end.
+        No cost is known yet. As many tuples as the first batch kept are known to end.
         """
         first, target = self.last_report, self.target_seconds
         if self.reports != 1 or first is None or target is None:
             return 1.0
         if first.duration_seconds <= target or first.offered == 0:
             return 1.0
-        return min(1.0, first.offered / max(1, sum(waiting.values())))
+        ended = sum(gate.kept for gate in first.gates.values()) or first.offered
+        return min(1.0, ended / max(1, sum(waiting.values())))
 
     def cut_offs(self, now_seconds: float) -> dict[str, int]:
         """Where tuples may wait that are too old: what is older falls, by gate.
@@ -319,14 +320,25 @@ class QueryRun:
         own = {} if known.waiting is None else {known.gate: known.waiting}
         if self.last_report is None:
             return own
-        since = max(0.0, now_seconds - self.last_report.start_seconds)
-        return {gate: round(rate * since) for gate, rate in self.rates.items()} | own
+        since = now_seconds - self._all_before(self.last_report)
+        return {gate: round(rate * max(0.0, since)) for gate, rate in self.rates.items()} | own
+
+    def _all_before(self, report: BatchReport) -> float:
+        """What arrived before this time was offered in the batch or earlier.
+
+        A batch has what had arrived when it began. One that ran again after a restart has what
+        had arrived when it was logged, and its newest tuple says when that was.
+        """
+        newest = [g.last_arrival for g in report.gates.values() if g.last_arrival is not None]
+        if report.batch in self.why or not newest:
+            return report.start_seconds
+        return min(report.start_seconds, max(newest))
 
     def waiting_age_seconds(self, now_seconds: float, known: InputState) -> float | None:
         """Mean age of what waits, if it has come evenly since the last batch began."""
         if self.last_report is None:
             return known.age_seconds
-        even = max(0.0, now_seconds - self.last_report.start_seconds) / 2.0
+        even = max(0.0, now_seconds - self._all_before(self.last_report)) / 2.0
         if known.age_seconds is None or known.waiting is None:
             return even
         others = sum(self.waiting(now_seconds, known).values()) - known.waiting
