@@ -79,8 +79,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector_jars: str) -> Iter
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.driver.memory", "2g")
-        # Most of the time goes into starting things: Java's slow compiler would not pay.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.jars", connector_jars)
         .getOrCreate()

@@ -25,7 +25,7 @@ def wait_for(condition: Callable[[], Any], timeout_seconds: float = 90.0, what: 
         value = condition()
         if value:
             return value
-        time.sleep(0.05)
+        time.sleep(0.25)
     return pytest.fail(f"waited {timeout_seconds:g} s in vain for {what or condition}")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +143,7 @@ def test_a_stream_with_changing_shares_says_how_wrong_it_can_be(
         file.rename(arrived / f"{number}.parquet")
         wait_for(lambda o=offered: sum(r["offered"] for r in rows_of(hg, "bars")) > o, what="rows")
         hg.limit("bars", "amounts", 0.3 if number == 0 else 1.0)
+        time.sleep(1.0)  # not in the batch that Spark may just be making
     wait_for(lambda: spark.table("bars").count() >= 100, what="results")
     query.stop()
     truth = rows.groupBy(*keys).agg(

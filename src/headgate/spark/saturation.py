@@ -61,21 +61,20 @@ class Pair(NamedTuple):
     large_seconds: float
 
     def rows_per_second(self, batch_seconds: float) -> float:
-        """What batches of that length can take. Where the small one was no shorter, as if
-        nothing were fixed.
+        """What batches of that length can take, or, where half of that is fixed, longer ones.
+        Where the small one was no shorter, as if nothing were fixed.
 
-        >>> Pair(100, 0.5, 1100, 1.5).rows_per_second(2.0)
-        800.0
+        >>> pair = Pair(100, 0.5, 1100, 1.5)  # 0.4 s are fixed, a row takes 1 ms
+        >>> pair.rows_per_second(2.0), pair.rows_per_second(0.3)
+        (800.0, 500.0)
         """
-        more_rows, longer = (
-            self.large_rows - self.small_rows,
-            self.large_seconds - self.small_seconds,
-        )
-        row_seconds = longer / more_rows
+        longer = self.large_seconds - self.small_seconds
+        row_seconds = longer / (self.large_rows - self.small_rows)
         if row_seconds <= 0.0:
             return self.large_rows / self.large_seconds
         fixed_seconds = max(0.0, self.small_seconds - row_seconds * self.small_rows)
-        return max(0.0, batch_seconds - fixed_seconds) / row_seconds / batch_seconds
+        length = max(batch_seconds, 2.0 * fixed_seconds)
+        return (length - fixed_seconds) / row_seconds / length
 
 
 @dataclass(frozen=True, slots=True)
