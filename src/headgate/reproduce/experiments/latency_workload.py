@@ -34,10 +34,12 @@ from headgate.simulation.simulate import simulate
 __all__ = [
     "CAPACITY_QUERIES",
     "CPU_LIMIT",
+    "LOOKING_SECONDS",
     "MEAN_RATE_PER_QUERY",
     "PERIOD_SECONDS",
     "STREAM",
     "TARGETS_SECONDS",
+    "TUPLE_SECONDS",
     "Scale",
     "node_network",
     "only_job",
