@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.spark.java_options import QUICK
+
 ROWS_PER_SECOND = 400
 BATCHES = 3
-QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def disturbed(attempts: Path) -> Any:
@@ -41,7 +42,7 @@ def disturbed(attempts: Path) -> Any:
 def main(directory: Path, master: str) -> None:
     import pyspark
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     from pyspark.sql import SparkSession
 

@@ -67,9 +67,20 @@ def connector_jars(request: pytest.FixtureRequest) -> str:
     return "" if isinstance(jars, str) else ",".join(map(str, jars.connector))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def worker_python(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Workers run this Python without what Spark puts in front of its path: a zip of pyspark.
+
+    A zip has nothing compiled. Every process of a Python source would compile pyspark anew.
+    """
+    script = tmp_path_factory.mktemp("python") / "python"
+    script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    os.environ["PYSPARK_PYTHON"] = str(script)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, connector_jars: str) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = (
         SparkSession.builder.master("local[2]")
@@ -81,6 +92,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector_jars: str) -> Iter
         .config("spark.driver.memory", "2g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.jars", connector_jars)
+        # Spark's usual way to write a checkpoint forks a chmod for each file, most of the time
+        # of a small batch. The drivers that tests start and kill have it as usual.
+        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing."
+            "FileSystemBasedCheckpointFileManager",
+        )
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

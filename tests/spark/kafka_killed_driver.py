@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.spark.java_options import QUICK
+
 
 def main(servers: str, directory: Path) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -20,6 +22,7 @@ def main(servers: str, directory: Path) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.minBatchesToRetain", "1000")
         .getOrCreate()
     )

@@ -7,11 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+from tests.spark.java_options import QUICK
+
 CROWD = {"pattern": "flash crowd", "rate": 200, "peak": 5000, "at": "8s", "for": "900s"}
 
 
 def main(directory: Path) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -22,6 +24,7 @@ def main(directory: Path) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.minBatchesToRetain", "1000")
         .getOrCreate()
     )

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.spark.java_options import QUICK
+
 HOME = Path(pyspark.__file__).parent
 _STARTED = "Successfully registered with master"
 
@@ -50,7 +52,7 @@ def _start(directory: Path, name: str, *arguments: str) -> subprocess.Popen[byte
         **os.environ,
         "SPARK_HOME": str(HOME),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     with (directory / "cluster.log").open("ab") as log:

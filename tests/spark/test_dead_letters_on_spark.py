@@ -118,7 +118,7 @@ def test_letters_of_a_replayed_batch_stand_once(
         first.limit("again", "orders", 0.5)
         wait_for(lambda: sum(row["dropped"] for row in rows_of(first, "again")) > 200)
         query.stop()
-        last = back_to_the_last_committed_batch(tmp_path / "checkpoint")
+        last = back_to_the_last_committed_batch(tmp_path)
         before = expected_letters(spark, tmp_path / "checkpoint", 0.1, last)
     if not sink_has_it:
         for path in (tmp_path / "out" / "_spark_metadata").glob(f"*{last}*"):
@@ -139,13 +139,21 @@ def test_letters_of_a_replayed_batch_stand_once(
     assert set(found) == expected_letters(spark, tmp_path / "checkpoint", 0.1, newest)
 
 
-def back_to_the_last_committed_batch(checkpoint: Path) -> int:
-    """As if the driver had died when the sink had the batch and the commit log did not."""
-    commits = [int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
-    last = max(commits)
-    for path in [*(checkpoint / "commits").iterdir(), *(checkpoint / "offsets").iterdir()]:
-        number = path.name.removeprefix(".").removesuffix(".crc")
-        if number.isdigit() and int(number) >= last + (path.parent.name == "offsets"):
+def back_to_the_last_committed_batch(directory: Path) -> int:
+    """As if the driver had died when the sink had the batch and the commit log did not.
+
+    A batch that was under way when the query stopped has never been.
+    """
+    checkpoint = directory / "checkpoint"
+    last = max(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
+    logs = [(checkpoint / "commits", last), (checkpoint / "offsets", last + 1)]
+    for log, first in [*logs, (directory / "out" / "_spark_metadata", last + 1)]:
+        for path in log.iterdir():
+            number = path.name.removeprefix(".").removesuffix(".crc")
+            if number.isdigit() and int(number) >= first:
+                path.unlink()
+    for path in (directory / "letters").rglob("*.parquet"):
+        if int(path.name.split("-")[0]) > last:
             path.unlink()
     return last
 

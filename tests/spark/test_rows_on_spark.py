@@ -96,7 +96,7 @@ def test_every_window_that_comes_out_is_the_true_one(
     hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
 ) -> None:
     """Changing shares, events out of order, and a restart in the middle."""
-    rows = 100_000
+    rows = 60_000
     stream = replay(rate=1e6, rows=rows, maxRowsPerTrigger=4000)
     queries = [_start(hg, stream, name, tmp_path) for name in _WINDOWS]
     changes = 0
