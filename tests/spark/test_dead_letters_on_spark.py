@@ -114,11 +114,13 @@ def test_letters_of_a_replayed_batch_stand_once(
     """Spark's file sink passes over a batch that it has already: then no task writes letters."""
     epoch, wanted = time.time(), str(tmp_path / "letters")
     with attach(spark, timeout="20s") as first:
-        query = start(first, replay(rate=2000, epoch=epoch), "again", tmp_path, wanted)
+        stream = replay(rate=2000, epoch=epoch, rows=4000)
+        query = start(first, stream, "again", tmp_path, wanted)
         first.limit("again", "orders", 0.5)
-        wait_for(lambda: sum(row["dropped"] for row in rows_of(first, "again")) > 200)
+        # To the end of the stream: no batch is under way when the query stops.
+        wait_for(lambda: sum(row["offered"] for row in rows_of(first, "again")) == 4000)
         query.stop()
-        last = back_to_the_last_committed_batch(tmp_path)
+        last = back_to_the_last_committed_batch(tmp_path / "checkpoint")
         before = expected_letters(spark, tmp_path / "checkpoint", 0.1, last)
     if not sink_has_it:
         for path in (tmp_path / "out" / "_spark_metadata").glob(f"*{last}*"):
@@ -127,7 +129,8 @@ def test_letters_of_a_replayed_batch_stand_once(
     for number, path in enumerate(parts):  # cut into other partitions
         path.rename(path.with_name(f"{last:012d}-{77 + number:05d}.parquet"))
     with attach(spark, timeout="20s") as second:
-        query = start(second, replay(rate=2000, epoch=epoch), "again", tmp_path, wanted)
+        stream = replay(rate=2000, epoch=epoch, rows=8000)
+        query = start(second, stream, "again", tmp_path, wanted)
         wait_for(lambda: any(row["batch"] > last for row in rows_of(second, "again")))
         query.stop()
         newest = max(row["batch"] for row in rows_of(second, "again"))
@@ -139,21 +142,12 @@ def test_letters_of_a_replayed_batch_stand_once(
     assert set(found) == expected_letters(spark, tmp_path / "checkpoint", 0.1, newest)
 
 
-def back_to_the_last_committed_batch(directory: Path) -> int:
-    """As if the driver had died when the sink had the batch and the commit log did not.
-
-    A batch that was under way when the query stopped has never been.
-    """
-    checkpoint = directory / "checkpoint"
-    last = max(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
-    logs = [(checkpoint / "commits", last), (checkpoint / "offsets", last + 1)]
-    for log, first in [*logs, (directory / "out" / "_spark_metadata", last + 1)]:
-        for path in log.iterdir():
-            number = path.name.removeprefix(".").removesuffix(".crc")
-            if number.isdigit() and int(number) >= first:
-                path.unlink()
-    for path in (directory / "letters").rglob("*.parquet"):
-        if int(path.name.split("-")[0]) > last:
+def back_to_the_last_committed_batch(checkpoint: Path) -> int:
+    """As if the driver had died when the sink had the batch and the commit log did not."""
+    commits = [int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
+    last = max(commits)
+    for path in (checkpoint / "commits").iterdir():
+        if path.name.removeprefix(".").removesuffix(".crc") == str(last):
             path.unlink()
     return last
 

@@ -107,6 +107,10 @@ def ids(rows: Any) -> set[int]:
     return set(rows.column("id").to_pylist())
 
 
+def _dropped(hg: Headgate, query: str) -> int:
+    return sum(row["dropped"] for row in rows_of(hg, query))
+
+
 def test_alerts_stay_where_random_drop_keeps_the_keep_fraction(
     hg: Headgate, replay: Replay, tmp_path: Path
 ) -> None:
@@ -123,7 +127,9 @@ def test_alerts_stay_where_random_drop_keeps_the_keep_fraction(
         wait_for_batches(hg, f"alerts_{name}", 1)
         for keep in (0.2, 0.6, 0.03) if given else (0.2,):
             hg.limit(f"alerts_{name}", "readings", keep)
+            enough = _dropped(hg, f"alerts_{name}") + 8000  # one in a hundred is an alert
             wait_for_batches(hg, f"alerts_{name}", 2)
+            wait_for(lambda name=name, enough=enough: _dropped(hg, f"alerts_{name}") > enough)
         query.stop()
 
     # The rows that stay are those of the in-memory filters, batch by batch.

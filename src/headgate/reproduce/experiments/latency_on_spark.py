@@ -45,7 +45,8 @@ __all__ = ["LATENCY_ON_SPARK", "Scale", "averages", "measure", "rates_over_time"
 TRACE_FILE = "planetlab_cpu_percent_5min.csv"
 OVERLOADED_FROM = 120
 _LONGEST_WARM_UP_SECONDS = 90.0
-_FEWEST_BATCHES = 4
+_SETTLING_BATCHES = 4  # of a run with a target; they do not count
+_FEWEST_BATCHES = _SETTLING_BATCHES + 2
 _GATE = "machines"
 
 
@@ -188,7 +189,11 @@ def _one(
             query.stop()
     hg.report()  # waits for the last batch's numbers
     found = hg.ledger().where(f"query = '{name}' and offered > 0").orderBy("batch").collect()
-    return [_row(batch, copies, target, begun, scale) for batch in found]
+    settled = [number >= _SETTLING_BATCHES or target is None for number in range(len(found))]
+    return [
+        _row(batch, copies, target, begun, scale, known)
+        for batch, known in zip(found, settled, strict=True)
+    ]
 
 
 def _is_late(query: Any, end: float) -> bool:
@@ -197,14 +202,16 @@ def _is_late(query: Any, end: float) -> bool:
     return batches < _FEWEST_BATCHES and time.time() < end + _LONGEST_WARM_UP_SECONDS
 
 
-def _row(batch: Any, copies: int, target: float | None, begun: float, scale: Scale) -> Row:
+def _row(
+    batch: Any, copies: int, target: float | None, begun: float, scale: Scale, settled: bool
+) -> Row:
     end = batch["time_seconds"] - begun
     return {
         "copies": copies,
         "target_seconds": target,
         "batch": batch["batch"],
         "time_seconds": end,
-        "warm": end - batch["duration_seconds"] >= scale.warm_up_seconds,
+        "warm": settled and end - batch["duration_seconds"] >= scale.warm_up_seconds,
         "offered": batch["offered"],
         "kept": batch["kept"],
         "latency_mean_seconds": batch["latency_mean_seconds"],

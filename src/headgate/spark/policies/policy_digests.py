@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
 from typing import Any
@@ -46,23 +47,59 @@ from headgate.reduction.sketch_bytes import bytes_to_json
 from headgate.reduction.summary import GroupDigest
 from headgate.spark.policies.policy_columns import RowColumns, finite, micros_of
 
-__all__ = ["digest_from_metrics", "digest_metrics"]
+__all__ = ["DigestMetrics", "digest_from_metrics", "digest_metrics"]
 
 _SKETCH_SIZE = 10  # as DISTINCT in memory: 2^10 hashes
 Found = Mapping[str, Any]
 
 
-def digest_metrics(plan: DigestPlan, row: RowColumns, gone: Column) -> list[Column] | None:
+@dataclass(frozen=True)
+class DigestMetrics:
+    """Aggregates over the rows that go, and the columns that they look at.
+
+    The columns are part of the generated code. Within the aggregates, which are not, the same
+    expressions would cost every row several times as much.
+    """
+
+    aggregates: Sequence[Column]
+    columns: Mapping[str, Column]
+
+
+class _Gone:
+    """What the aggregates look at: a value where the row goes, nothing where it stays."""
+
+    def __init__(self, row: RowColumns, gone: Column) -> None:
+        self.row, self._gone = row, gone
+        self.columns: dict[str, Column] = {}
+        self._names: dict[tuple[str, str | None], str] = {}
+
+    def number(self, attribute: str | None) -> Column:
+        number = self.row.number(attribute)
+        none = F.lit(None).cast("double")
+        return self._column("number", attribute, none if number is None else finite(number))
+
+    def key(self, attribute: str | None) -> Column | None:
+        key = _key_text(attribute, self.row)
+        return None if key is None else self._column("key", attribute, key)
+
+    def _column(self, kind: str, attribute: str | None, value: Column) -> Column:
+        name = self._names.setdefault((kind, attribute), f"__headgate_gone_{len(self._names)}")
+        self.columns[name] = F.when(self._gone, value)
+        return F.col(name)
+
+
+def digest_metrics(plan: DigestPlan, row: RowColumns, gone: Column) -> DigestMetrics | None:
     """Aggregates over the rows where `gone` is true; None if Spark cannot observe one of them."""
     if plan.group is not None:
         return None
-    metrics: list[Column] = []
+    aggregates: list[Column] = []
+    rows = _Gone(row, gone)
     for place, kind in enumerate(plan.kinds):
-        parts = _metrics(kind, row, gone)
+        parts = _metrics(kind, rows)
         if parts is None:
             return None
-        metrics += [column.alias(f"digest_{place}_{name}") for name, column in parts.items()]
-    return metrics
+        aggregates += [column.alias(f"digest_{place}_{name}") for name, column in parts.items()]
+    return DigestMetrics(aggregates, rows.columns)
 
 
 def digest_from_metrics(plan: DigestPlan, dropped: int, metrics: Mapping[str, Any]) -> Digest:
@@ -78,54 +115,47 @@ def digest_from_metrics(plan: DigestPlan, dropped: int, metrics: Mapping[str, An
 
 
 @singledispatch
-def _metrics(kind: DigestKind, row: RowColumns, gone: Column) -> dict[str, Column] | None:
-    del kind, row, gone
+def _metrics(kind: DigestKind, rows: _Gone) -> dict[str, Column] | None:
+    del kind, rows
     return None
 
 
 @_metrics.register
-def _(kind: Count, row: RowColumns, gone: Column) -> dict[str, Column]:
-    del kind, row, gone
+def _(kind: Count, rows: _Gone) -> dict[str, Column]:
+    del kind, rows
     return {}  # the gate counts what it drops
 
 
 @_metrics.register
-def _(kind: Maximum, row: RowColumns, gone: Column) -> dict[str, Column]:
-    return {"max": F.max(_numbers(kind, row, gone))}
+def _(kind: Maximum, rows: _Gone) -> dict[str, Column]:
+    return {"max": F.max(rows.number(kind.attribute))}
 
 
 @_metrics.register
-def _(kind: Minimum, row: RowColumns, gone: Column) -> dict[str, Column]:
-    return {"min": F.min(_numbers(kind, row, gone))}
+def _(kind: Minimum, rows: _Gone) -> dict[str, Column]:
+    return {"min": F.min(rows.number(kind.attribute))}
 
 
 @_metrics.register(Total)
 @_metrics.register(Mean)
-def _(kind: DigestKind, row: RowColumns, gone: Column) -> dict[str, Column]:
-    numbers = _numbers(kind, row, gone)
+def _(kind: DigestKind, rows: _Gone) -> dict[str, Column]:
+    numbers = rows.number(kind.attribute)
     return {"count": F.count(numbers), "sum": F.sum(numbers)}
 
 
 @_metrics.register
-def _(kind: Variance, row: RowColumns, gone: Column) -> dict[str, Column]:
-    numbers = _numbers(kind, row, gone)
+def _(kind: Variance, rows: _Gone) -> dict[str, Column]:
+    numbers = rows.number(kind.attribute)
     return {"count": F.count(numbers), "mean": F.avg(numbers), "variance": F.var_pop(numbers)}
 
 
 @_metrics.register
-def _(kind: Distinct, row: RowColumns, gone: Column) -> dict[str, Column] | None:
-    key = _key_text(kind.attribute, row)
+def _(kind: Distinct, rows: _Gone) -> dict[str, Column] | None:
+    key = rows.key(kind.attribute)
     if key is None:
         return None
-    sketch = F.theta_sketch_agg(F.when(gone, key), F.lit(_SKETCH_SIZE))
+    sketch = F.theta_sketch_agg(key, F.lit(_SKETCH_SIZE))
     return {"sketch": F.base64(sketch)}
-
-
-def _numbers(kind: DigestKind, row: RowColumns, gone: Column) -> Column:
-    number = row.number(kind.attribute)
-    if number is None:
-        return F.lit(None).cast("double")
-    return F.when(gone, finite(number))
 
 
 def _key_text(name: str | None, row: RowColumns) -> Column | None:

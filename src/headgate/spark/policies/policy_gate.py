@@ -66,7 +66,7 @@ from headgate.spark.policies.policy_columns import (
     kinds_of,
     verdict,
 )
-from headgate.spark.policies.policy_digests import digest_metrics
+from headgate.spark.policies.policy_digests import DigestMetrics, digest_metrics
 from headgate.spark.policies.policy_task import (
     FATE_COLUMN,
     JUDGED_COLUMN,
@@ -197,7 +197,7 @@ class _PolicyGate:
     # --- columns ------------------------------------------------------------------------------
 
     def _in_columns(
-        self, verdicts: Sequence[tuple[int, int, Column]], digests: Sequence[Column]
+        self, verdicts: Sequence[tuple[int, int, Column]], digests: DigestMetrics
     ) -> DataFrame:
         frame = self.frame
         if self.row.identity == _HASH_COLUMN:  # of several columns RANDOM takes their hash
@@ -214,7 +214,7 @@ class _PolicyGate:
             bottom[_VERDICT_PREFIX + str(code)] = F.when(
                 self.number(_JUDGED) >= F.lit(level), keeps
             )
-        fell, odd = F.lit(0), F.lit(0)
+        fell, odd = F.lit(0), F.lit(0).cast("bigint")
         for code in reversed(codes):
             fell = F.when(~F.col(_VERDICT_PREFIX + str(code)), F.lit(code)).otherwise(fell)
         fallen, level_now = F.col(_FELL_COLUMN), F.col(LEVEL_COLUMN)
@@ -222,16 +222,18 @@ class _PolicyGate:
             unjudged = F.col(_VERDICT_PREFIX + str(code)).isNull()
             reached = (fallen == 0) | (fallen > code)
             applied = level_now >= F.lit(code // _CHAIN)
-            odd = odd + (applied & unjudged & reached).cast("int")
+            odd = odd + (applied & unjudged & reached).cast("bigint")
         measured = frame.withColumns(bottom).withColumn(_FELL_COLUMN, fell)
         stays = F.col(self.fate) & ((fallen == 0) | (fallen >= (level_now + 1) * _CHAIN))
         measured = measured.withColumns({STAYS_COLUMN: stays, _ODD_COLUMN: odd})
         metrics = count_metrics(STAYS_COLUMN, self._time)
+        counted = dict(digests.columns)
         for at in range(1, len(self.policy.levels) + 1):
             here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
-            metrics.append(F.sum(here.cast("bigint")).alias(f"fell_{at}"))
-        metrics.append(F.sum(F.col(_ODD_COLUMN).cast("bigint")).alias("odd"))
-        return self._observed(measured, [*metrics, *digests])
+            counted[f"{_FELL_COLUMN}_{at}"] = here.cast("bigint")
+            metrics.append(F.sum(f"{_FELL_COLUMN}_{at}").alias(f"fell_{at}"))
+        metrics.append(F.sum(_ODD_COLUMN).alias("odd"))
+        return self._observed(measured.withColumns(counted), [*metrics, *digests.aggregates])
 
     # --- Arrow --------------------------------------------------------------------------------
 
