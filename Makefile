@@ -23,7 +23,9 @@ java:
 	@command -v java >/dev/null || { echo "Java is missing. Spark needs Java 17 or 21: install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora) or openjdk@17 (Homebrew)."; exit 1; }
 	@java -version 2>&1 | grep -Eq 'version "(17|21)' || { echo "Spark needs Java 17 or 21; found: $$(java -version 2>&1 | head -1). Install openjdk-17-jre-headless or set JAVA_HOME."; exit 1; }
 
-test: setup java lint types layers unit ## everything CI runs: lint, types, layers, tests
+test: setup java ## everything CI runs: lint, types, layers, tests
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 types lint layers
+	@$(MAKE) --no-print-directory unit
 
 lint: setup
 	$(BIN)/ruff check .

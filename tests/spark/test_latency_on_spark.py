@@ -36,12 +36,12 @@ def test_every_copy_gets_every_tuple(spark: SparkSession) -> None:
 
 def test_a_run_on_spark_sums_up_to_the_batches_it_saw(spark: SparkSession, hg: Headgate) -> None:
     told: list[str] = []
-    scale = Scale((200,), (2.0,), (), 2.0, 6.0)
+    scale = Scale((120,), (1.0,), (), 1.0, 4.0)
     rows = measure(spark, hg, scale, 1, lambda _done, _total, what: told.append(what))
     assert told[-1] == "done"
     [cell] = summary(rows)
     warm = [row for row in rows if row["warm"]]
-    assert (cell["copies"], cell["target_seconds"]) == (200, 2.0)
+    assert (cell["copies"], cell["target_seconds"]) == (120, 1.0)
     assert cell["batches"] == len(warm) > 0
     offered = sum(int(row["offered"] or 0) for row in warm)
     kept = sum(int(row["kept"] or 0) for row in warm)

@@ -155,7 +155,9 @@ def _saturated_rate(spark: Any, copies: int, cpu: Sequence[float], scale: Scale)
         writer = averages(stream, copies, cpu).writeStream.format("noop").outputMode("update")
         return writer.start()
 
-    settings = SaturationSettings(least_seconds=2.0 * scale.warm_up_seconds)
+    settings = SaturationSettings(
+        least_seconds=2.0 * scale.warm_up_seconds, longest_seconds=7.5 * scale.warm_up_seconds
+    )
     return measure_saturation(start, settings).rows_per_second
 
 
