@@ -38,7 +38,7 @@ __all__ = ["run"]
 TARGET_DECISIONS_PER_SECOND = 20_000
 BATCHES = 10_000
 QUERIES = 20
-ROUNDS = 5
+ROUNDS = 15
 
 
 def run() -> dict[str, Any]:

@@ -18,13 +18,13 @@ the target. It is larger than the plain m T / P (2.7 m instead of 2 m at three t
 the capacity and K = 2): who forgets the thinning sheds too much.
 
 Looking costs server time too, so m depends on N and therefore on n. `plan_buffer`
-solves for both with a false position. Pure functions.
+solves for both with Newton's method, held between two bounds. Pure functions.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headgate.control.cost_estimate import TupleCosts
 
@@ -66,8 +66,7 @@ def buffer_drain_periods(tuples: float, arrived: float, processed: float) -> flo
     return math.log(arrived / processed) / math.log1p(surplus / tuples)
 
 
-@dataclass(frozen=True, slots=True)
-class BufferPlan:
+class BufferPlan(NamedTuple):
     """keep_tuples fit the target; processed_per_period is what the server will do.
 
     `reachable` is False when looking at the arrivals alone fills the server.
@@ -117,29 +116,34 @@ def plan_buffer(
             False,
         )
     looking, close = costs.looking_seconds, _CLOSE * available
-    last = middle = slack_low = slack_high = math.nan
+    middle = min(unlooked, high)
     for _ in range(_MOST_STEPS):
-        middle = _between(low, slack_low, high, slack_high)
-        kept = buffer_tuples_for_periods(periods, arrived_per_period, middle)
+        kept, growth = _tuples_and_growth(periods, arrived_per_period, middle)
         newly = arrived_per_period - middle
-        slack = available - cost * middle - looking * (kept + newly if newly > 0.0 else kept)
+        if newly > 0.0:
+            slack, growth = available - cost * middle - looking * (kept + newly), growth - 1.0
+        else:
+            slack = available - cost * middle - looking * kept
         if -close <= slack <= close:
             break
         if slack > 0.0:
-            slack_high *= 0.5 if last > 0.0 else 1.0
-            low, slack_low = middle, slack
+            low = middle
         else:
-            slack_low *= 0.5 if last < 0.0 else 1.0
-            high, slack_high = middle, slack
-        last = slack
-    return BufferPlan(max(1.0, kept), middle, True)
+            high = middle
+        middle += slack / (cost + looking * growth)
+        if not low < middle < high:
+            middle = 0.5 * (low + high)
+    return BufferPlan(kept if kept > 1.0 else 1.0, middle, True)
 
 
-def _between(low: float, slack_low: float, high: float, slack_high: float) -> float:
-    """The next place to try: where a line through both ends meets zero, else the middle.
-
-    The caller halves the slack of an end that stays twice (the Illinois rule), so that none
-    stays for ever. An end that has not been tried is NaN.
-    """
-    middle = (low * slack_high - high * slack_low) / (slack_high - slack_low)
-    return middle if low < middle < high else 0.5 * (low + high)
+def _tuples_and_growth(periods: float, arrived: float, processed: float) -> tuple[float, float]:
+    """`buffer_tuples_for_periods`, and how it grows with `processed`."""
+    surplus = arrived - processed
+    if periods <= 0.0 or surplus <= 1e-9 * processed:
+        return periods * processed, periods
+    exponent = math.log(arrived / processed) / periods
+    if exponent > 700.0:
+        return 0.0, 0.0
+    thinned = math.expm1(exponent)
+    tuples = surplus / thinned
+    return tuples, (tuples * (1.0 + thinned) / (periods * processed) - 1.0) / thinned

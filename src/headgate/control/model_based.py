@@ -162,6 +162,7 @@ class ModelBasedController:
         self._shedding_seconds = 0.0
         self._ages = WaitingAge()
         self._is_buffer = settings.service is ServiceKind.INPUT_BUFFER
+        self._quantile = settings.quantile
 
     @property
     def costs(self) -> TupleCosts | None:
@@ -216,8 +217,7 @@ class ModelBasedController:
     def _plan_batch(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
     ) -> _Plan:
-        settings, share = self.settings, measurement.server_share
-        quantile = settings.quantile
+        settings, share, quantile = self.settings, measurement.server_share, self._quantile
         worked = costs.busy_seconds(measurement.offered_tuples, measurement.work_tuples) / share
         interval, longest = measurement.duration_seconds, _LONGEST_INTERVAL * worked
         if longest < interval:

@@ -1,4 +1,4 @@
-"""Frozen data as JSON and back, by the types that the dataclasses declare.
+"""Frozen data as JSON and back, by the types that dataclasses and named tuples declare.
 
 `encode` writes a value, `decode` reads one of a declared type and refuses anything
 else with the path of the field. A value of a union is written with its type's name.
@@ -28,10 +28,10 @@ def to_line(value: Any) -> str:
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON data; dataclasses become objects that carry their type's name."""
-    if is_dataclass(value) and not isinstance(value, type):
-        body = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
-        return {"type": type(value).__name__, **body}
+    """Plain JSON data; records become objects that carry their type's name."""
+    kind: type = type(value)
+    if _is_record(kind):
+        return {"type": kind.__name__, **{n: encode(getattr(value, n)) for n in _names(kind)}}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -54,8 +54,8 @@ def decode(data: Any, wanted: Any, where: str = "value") -> Any:
         return _decode_tuple(data, get_args(wanted), where)
     if origin is not None and issubclass(origin, Mapping):
         return _decode_mapping(data, get_args(wanted), where)
-    if isinstance(wanted, type) and is_dataclass(wanted):
-        return _decode_dataclass(data, wanted, where)
+    if _is_record(wanted):
+        return _decode_record(data, wanted, where)
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         try:
             return wanted(data)
@@ -80,7 +80,7 @@ def _decode_union(data: Any, options: tuple[Any, ...], where: str) -> Any:
         return decode(data, options[0], where)
     name = data.get("type") if isinstance(data, dict) else None
     for option in options:
-        if isinstance(option, type) and is_dataclass(option) and option.__name__ == name:
+        if _is_record(option) and option.__name__ == name:
             return decode(data, option, where)
     plain = [option for option in options if option in _PRIMITIVES]
     for option in plain:
@@ -114,7 +114,7 @@ def _decode_mapping(data: Any, arguments: tuple[Any, Any], where: str) -> dict[A
     }
 
 
-def _decode_dataclass(data: Any, wanted: type, where: str) -> Any:
+def _decode_record(data: Any, wanted: type, where: str) -> Any:
     if not isinstance(data, dict):
         raise UsageError(f"{where}: expected {wanted.__name__}, got {data!r}")
     hints = _hints(wanted)
@@ -135,4 +135,19 @@ def _decode_dataclass(data: Any, wanted: type, where: str) -> Any:
 @cache
 def _hints(wanted: type) -> dict[str, Any]:
     hints = get_type_hints(wanted)
-    return {f.name: hints[f.name] for f in fields(wanted)}
+    return {name: hints[name] for name in _names(wanted)}
+
+
+@cache
+def _names(record: type) -> tuple[str, ...]:
+    if is_dataclass(record):
+        return tuple(field.name for field in fields(record))
+    named: tuple[str, ...] = record._fields  # type: ignore[attr-defined]
+    return named
+
+
+def _is_record(kind: object) -> bool:
+    """True for the type of a dataclass or of a named tuple."""
+    if not isinstance(kind, type):
+        return False
+    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))

@@ -145,16 +145,25 @@ class Coordinator:
         answer = state.ask(event)
         settings = state.settings
         plan = None if self._plan is None else self._plan.keep_fraction
-        fed_back = None if answer is None else self._feedback(state, event, answer, plan or {})
         limit = self._class_limit(settings)
-        note = "" if answer is None else str(answer.reason)
-        least, older = settings.keep_at_least, settings.drop_older_seconds
+        least, older, mode = settings.keep_at_least, settings.drop_older_seconds, self.mode
+        query, batch, gates = event.query, event.batch, settings.gates
+        fed_back: Mapping[str, float] | None = None
+        wanted: float | None = None
+        note = ""
+        if answer is not None:
+            wanted, note = 1.0, answer.reason
+            if answer.sheds:
+                wanted = answer.keep_fraction
+                if len(gates) > 1:
+                    fed_back = self._feedback(state, event, answer, plan or {})
         decisions: list[Decision] = []
-        for gate in settings.gates:
+        for gate in gates:
             planned = None if plan is None else plan.get(gate)
-            wanted = None if fed_back is None else fed_back[gate]
-            why, keep = composed_keep(planned, wanted, limit, least, self.mode, note)
-            decisions.append(SetKeepFraction(event.query, event.batch, gate, keep, why, older))
+            if fed_back is not None:
+                wanted = fed_back[gate]
+            why, keep = composed_keep(planned, wanted, limit, least, mode, note)
+            decisions.append(SetKeepFraction(query, batch, gate, keep, why, older))
         state.remember(event.batch, decisions)
         if answer is None or not answer.alarms:
             return decisions
@@ -169,16 +178,12 @@ class Coordinator:
         answer: KeepDecision,
         plan: Mapping[str, float],
     ) -> Mapping[str, float]:
-        """The controller's one fraction for the query, laid over its gates as the plan does.
+        """The controller's one fraction for the query, laid over several gates as the plan does.
 
         Of gates in series the first one drops: that saves the most, and a tuple is not
         thinned twice for the same reason.
         """
         gates = state.settings.gates
-        if not answer.sheds:
-            return dict.fromkeys(gates, 1.0)
-        if len(gates) == 1:
-            return {gates[0]: answer.keep_fraction}
         first = set(state.first_gates(gates))
         planned = {gate: plan.get(gate, 1.0) for gate in gates if gate in first}
         laid = scaled_to(answer.keep_fraction, planned, event.waiting)

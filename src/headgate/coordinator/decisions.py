@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from headgate.coordinator.events import NeighbourMessage
 
@@ -32,8 +33,7 @@ class Bound(StrEnum):
     MODE = "mode"
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(NamedTuple):
     """The numbers behind one keep fraction; None where a loop had nothing to say.
 
     wanted is what the loops asked for; it differs from the decision in the modes
@@ -48,8 +48,7 @@ class Why:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SetKeepFraction:
+class SetKeepFraction(NamedTuple):
     """Keep this share at a gate. `batch` None means from now on, until told otherwise.
 
     `query` is empty for a gate that belongs to no single query.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from headgate.control import (
@@ -42,7 +42,7 @@ class QueryState:
         self._answers: OrderedDict[int, Sequence[Decision]] = OrderedDict()
         self._finished: tuple[BatchCompleted, int, int] | None = None  # with offered and kept
         self._last_completed = -1
-        self._responses: list[float] = []
+        self._responses: deque[float] = deque(maxlen=_REMEMBER_BATCHES)
         self._last_response_seconds = 0.0
         self._longer_responses = 0  # batches in a row that took longer than the one before
         self._last_response: float | None = None
@@ -131,8 +131,6 @@ class QueryState:
             self._longer_responses = self._longer_responses + 1 if longer else 0
             self._last_response_seconds = response
             self._responses.append(response)
-            if len(self._responses) > _REMEMBER_BATCHES:
-                del self._responses[0]
             if event.busy_seconds > 0.0:  # a batch that only warmed up says nothing
                 self._last_response = response
         self._learn_load(event, offered, kept, share * event.busy_seconds)
