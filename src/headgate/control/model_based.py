@@ -28,7 +28,7 @@ already waited cannot be made younger); a target below what looking alone costs
 (`Alarm.TARGET_UNREACHABLE`). There dropping buys little, so it drops less: a batch that is
 late by a fifth even when it drops everything gets a fifth of its length for processing,
 at most half. If looking alone is more than the machine can do, `least_slack` is kept.
-Cost: about 15 microseconds a decision. Memory: constant.
+Cost: about 20 microseconds a decision. Memory: constant.
 
 Paper: the cost model is equation 1 of the 2012 paper; the control law is our own.
 """

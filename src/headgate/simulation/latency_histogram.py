@@ -67,7 +67,8 @@ class LatencyHistogram:
         self.count += len(latencies_seconds)
         self.largest_seconds = max(self.largest_seconds, float(latencies_seconds.max()))
         self._sum += float(latencies_seconds.sum())
-        self._squares += float(np.dot(latencies_seconds, latencies_seconds))
+        # Not a dot product: the threads of a BLAS then spin on the other cores.
+        self._squares += float(np.square(latencies_seconds).sum())
         raised = np.maximum(latencies_seconds, _LEAST_SECONDS)
         number = (np.log(raised / _LEAST_SECONDS) / _GROWTH).astype(np.int64)
         self._bins += np.bincount(np.minimum(number, _BINS - 1), minlength=_BINS)
