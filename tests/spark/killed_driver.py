@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.spark.java_options import QUICK
 
-CROWD = {"pattern": "flash crowd", "rate": 200, "peak": 5000, "at": "8s", "for": "900s"}
+CROWD = {"pattern": "flash crowd", "rate": 200, "peak": 5000, "at": "2s", "for": "900s"}
 
 
 def main(directory: Path) -> None:

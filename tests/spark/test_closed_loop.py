@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.spark.session import Headgate, attach
 from tests.spark.streams import rows_of, wait_for, wait_for_batches
 
-TARGET_SECONDS = 3.0
+TARGET_SECONDS = 2.0
 
 
 def costly(column: str) -> Column:
@@ -40,7 +40,7 @@ def test_latency_settles_at_the_target_and_grows_without_a_gate(
         pattern="flash crowd",
         rate=round(rate / 20),
         peak=round(rate),
-        **{"at": "6s", "for": "900s"},
+        **{"at": "3s", "for": "900s"},
     )
     stream = hg.gate(crowd, "crowd", arrival="timestamp", identity=["id"])
     work = stream.select(F.sum(F.length(costly("id"))).alias("total"))
@@ -52,12 +52,12 @@ def test_latency_settles_at_the_target_and_grows_without_a_gate(
     assert any(row["dropped"] and row["why"] == "feedback" for row in rows)
     assert 0.4 * TARGET_SECONDS < median(settled) < 2.0 * TARGET_SECONDS, settled
     hg.mode("open")
-    opened = wait_for_batches(hg, "loop", 2)
+    wait_for(lambda: rows_of(hg, "loop")[-1]["dropped"] == 0)  # one batch may be decided already
     hg.mode("on")
     query.stop()
-    assert opened[-1]["dropped"] == 0
-    assert opened[-1]["why"] in ("mode", "nothing")  # nothing: it would not shed anyway
-    assert opened[-1]["latency_mean_seconds"] > 1.3 * median(settled)
+    opened = next(row for row in rows_of(hg, "loop")[len(rows) :] if row["dropped"] == 0)
+    assert opened["why"] in ("mode", "nothing")  # nothing: it would not shed anyway
+    assert opened["latency_mean_seconds"] > 1.3 * median(settled)
 
 
 def test_a_dead_agent_stops_no_query_and_drops_nothing(
