@@ -72,6 +72,7 @@ __all__ = [
 
 METRIC_PREFIX = "headgate:"
 _WEIGHT = COLUMN_PREFIX + "weight"
+_SECONDS = COLUMN_PREFIX + "seconds"
 _SAMPLE = COLUMN_PREFIX + "sample"
 _QUANTILE_ACCURACY = 200
 
@@ -123,9 +124,7 @@ def add_gate(
     _check(frame, gate, arrival)
     _check_weight(frame, gate, rows, weight)
     array = LiveArray(spark, open_values(rows.choice)).column()
-    # The index is 0 but cannot be folded: a constant index would let the optimiser write
-    # the present number into the generated code and compile it anew at every change.
-    zero = F.pmod(rows.seed, F.lit(1)).cast("int")
+    zero = live_index(rows.seed)
 
     def live(index: Column | int) -> Column:
         return F.get(array, zero + index)
@@ -146,12 +145,12 @@ def add_gate(
     measured = measured.observe(METRIC_PREFIX + gate, *metrics)
     if letters is not None:
         measured = letters(measured, KEPT_COLUMN, _letter_seed(frame, rows))
-    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, _SAMPLE))
+    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, _SECONDS, _SAMPLE))
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 
 def with_sample(frame: DataFrame, kept: str, time: Column | None, seed: Column) -> DataFrame:
-    """`frame` with the arrival of one kept tuple in sixteen, for `count_metrics`.
+    """`frame` with the arrival of kept tuples, and of one in sixteen, for `count_metrics`.
 
     A column of its own is part of the generated code. Within the aggregate, which is not, the
     same expression would take 150 ns of every row.
@@ -159,7 +158,13 @@ def with_sample(frame: DataFrame, kept: str, time: Column | None, seed: Column) 
     if time is None:
         return frame
     chosen = F.xxhash64(time, seed).bitwiseAND(F.lit(SAMPLED_TUPLES - 1)) == 0
-    return frame.withColumn(_SAMPLE, F.when(F.col(kept) & chosen, time.cast("double")))
+    seconds = time.cast("double")
+    return frame.withColumns(
+        {
+            _SECONDS: F.when(F.col(kept), seconds),
+            _SAMPLE: F.when(F.col(kept) & chosen, seconds),
+        }
+    )
 
 
 def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ()) -> list[Column]:
@@ -174,10 +179,9 @@ def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ())
         *others,
     ]
     if time is not None:
-        seconds = F.when(F.col(kept), time.cast("double"))  # a sum of these cannot overflow
         quantiles = F.percentile_approx(_SAMPLE, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
         metrics += [
-            F.avg(seconds).alias("arrival_mean"),
+            F.avg(_SECONDS).alias("arrival_mean"),  # a sum of these cannot overflow
             F.min(time).cast("double").alias("first_arrival"),
             F.max(time).cast("double").alias("last_arrival"),
             quantiles.alias("arrival_quantiles"),
@@ -185,21 +189,23 @@ def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ())
     return metrics
 
 
-def fate(
-    frame: DataFrame, gate: str, arrival: str | None, identity: Sequence[str], live: Column
-) -> Column:
-    """Does the tuple pass by the hash and the cut-off of the live array?"""
-    zero = live_index(identity)
-    kept = passes(identity, F.get(live, zero), F.get(live, zero + F.lit(1)))
+def fate(frame: DataFrame, gate: str, arrival: str | None, seed: Column, live: Column) -> Column:
+    """Does the tuple pass by the hash (`seed`) and the cut-off of the live array?"""
+    zero = live_index(seed)
+    kept = passes_hash(seed, F.get(live, zero), F.get(live, zero + F.lit(1)))
     if arrival is None:
         return kept
     fresh = _micros(frame, gate, arrival) >= F.get(live, zero + F.lit(2))
     return kept & F.coalesce(fresh, F.lit(True))
 
 
-def live_index(identity: Sequence[str]) -> Column:
-    """0, but it cannot be folded; see `add_gate`."""
-    return F.pmod(identity_hash(identity), F.lit(1)).cast("int")
+def live_index(seed: Column) -> Column:
+    """0, but it cannot be folded.
+
+    A constant index would let the optimiser write the present number into the generated code
+    and compile it anew at every change.
+    """
+    return F.pmod(seed, F.lit(1)).cast("int")
 
 
 def identity_hash(identity: Sequence[str]) -> Column:

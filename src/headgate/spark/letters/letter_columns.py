@@ -63,7 +63,7 @@ class GateLetters:
     def __call__(self, observed: DataFrame, kept: str, seed: Column) -> DataFrame:
         """What the gate has observed, with its letters taken out and counted."""
         array = LiveArray(self.spark, (0, 0)).column()
-        zero = F.pmod(seed, F.lit(1)).cast("int")  # cannot be folded; see `gate.add_gate`
+        zero = F.pmod(seed, F.lit(1)).cast("int")  # cannot be folded; see `gate.live_index`
         chance = F.pmod(F.xxhash64(seed, F.lit(_SECOND_HASH)), F.lit(EVERYTHING))
         stays = F.col(kept)
         passing = observed.where(stays | (chance < F.get(array, zero + F.lit(1))))

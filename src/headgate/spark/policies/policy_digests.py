@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     BooleanType,
     DateType,
+    FractionalType,
     IntegralType,
     StringType,
     TimestampNTZType,
@@ -75,8 +76,11 @@ class _Gone:
 
     def number(self, attribute: str | None) -> Column:
         number = self.row.number(attribute)
-        none = F.lit(None).cast("double")
-        return self._column("number", attribute, none if number is None else finite(number))
+        if number is None:
+            number = F.lit(None).cast("double")
+        elif isinstance(self.row.kind(attribute), FractionalType):
+            number = finite(number)
+        return self._column("number", attribute, number)
 
     def key(self, attribute: str | None) -> Column | None:
         key = _key_text(attribute, self.row)

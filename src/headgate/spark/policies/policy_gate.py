@@ -11,11 +11,11 @@ Two forms, chosen once when the gate is made:
 
     Filter(stays)                                Filter(stays)
       CollectMetrics headgate:orders               CollectMetrics headgate:orders
-        Project(stays, fell)                         MapInArrow
-          Project(*, fate, verdicts)                   Project(*, level, salt, state)
-            the user's stream                            RepartitionByExpression
-                                                           Project(*, fate, hash)
-                                                             the user's stream
+        Project(stays, fell, odd, digests)           MapInArrow
+          Project(*, verdicts)                         Project(*, level, salt, state)
+            Project(*, fate, level, judged)              RepartitionByExpression
+              Project(*, hash)                             Project(*, fate, hash)
+                the user's stream                            the user's stream
 
 `fate` is the gate's hash rule, as without a policy. Until `Headgate.start` sees it, a
 gate keeps everything.
@@ -85,6 +85,8 @@ LADDERS = ("budget", "turnaround")
 _HASH_COLUMN = "__headgate_hash"
 _FELL_COLUMN = "__headgate_fell"
 _ODD_COLUMN = "__headgate_odd"
+_ABOVE_COLUMN = "__headgate_above"
+_ASKED_COLUMN = "__headgate_asked"
 _VERDICT_PREFIX = "__headgate_verdict_"
 _SQL_PREFIX = "__headgate_sql_"
 _OPEN = (0, EVERYTHING, 0, 0, 0, 0)  # salt, threshold, cut-off, level, judged, now
@@ -163,7 +165,7 @@ class _PolicyGate:
         self.letters: Letters | None = None
         self.fate = f"{FATE_COLUMN}_{number}"
         self.live = LiveArray(spark, _OPEN).column()
-        self.zero = live_index(identity)
+        self.zero = live_index(F.col(_HASH_COLUMN))
         self._time = time_of(frame, gate, arrival)
         types = {field.name: field.dataType for field in frame.schema.fields}
         one = identity[0] if len(identity) == 1 else _HASH_COLUMN
@@ -199,41 +201,49 @@ class _PolicyGate:
     def _in_columns(
         self, verdicts: Sequence[tuple[int, int, Column]], digests: DigestMetrics
     ) -> DataFrame:
-        frame = self.frame
-        if self.row.identity == _HASH_COLUMN:  # of several columns RANDOM takes their hash
-            frame = frame.withColumn(_HASH_COLUMN, identity_hash(self.identity))
-        bottom = {
-            self.fate: fate(frame, self.gate, self.arrival, self.identity, self.live),
-            LEVEL_COLUMN: self.number(_LEVEL),
-        }
+        hashed = self.frame.withColumn(_HASH_COLUMN, identity_hash(self.identity))
+        seed, above, fallen = F.col(_HASH_COLUMN), F.col(_ABOVE_COLUMN), F.col(_FELL_COLUMN)
+        # Each number once, and never null: what is computed from them is then shorter code.
+        level_now = F.coalesce(self.number(_LEVEL), F.lit(0))
+        frame = hashed.withColumns(
+            {
+                self.fate: fate(hashed, self.gate, self.arrival, seed, self.live),
+                _ABOVE_COLUMN: (level_now + 1) * _CHAIN,  # codes below this one are applied
+                JUDGED_COLUMN: F.coalesce(self.number(_JUDGED), F.lit(0)),
+            }
+        )
+        judged = {}
         codes = [_code(level, place) for level, place, _ in verdicts]
         for code, (level, _, selected), filter_ in zip(
             codes, verdicts, self._filters(), strict=True
         ):
             keeps = selected if filter_.sense is Sense.KEEP else ~selected
-            bottom[_VERDICT_PREFIX + str(code)] = F.when(
-                self.number(_JUDGED) >= F.lit(level), keeps
-            )
-        fell, odd = F.lit(0), F.lit(0).cast("bigint")
+            asked = F.col(JUDGED_COLUMN) >= F.lit(level)
+            judged[_VERDICT_PREFIX + str(code)] = F.when(asked, keeps)
+        fell = F.lit(0)
         for code in reversed(codes):
             fell = F.when(~F.col(_VERDICT_PREFIX + str(code)), F.lit(code)).otherwise(fell)
-        fallen, level_now = F.col(_FELL_COLUMN), F.col(LEVEL_COLUMN)
-        for code in codes:
-            unjudged = F.col(_VERDICT_PREFIX + str(code)).isNull()
-            reached = (fallen == 0) | (fallen > code)
-            applied = level_now >= F.lit(code // _CHAIN)
-            odd = odd + (applied & unjudged & reached).cast("bigint")
-        measured = frame.withColumns(bottom).withColumn(_FELL_COLUMN, fell)
-        stays = F.col(self.fate) & ((fallen == 0) | (fallen >= (level_now + 1) * _CHAIN))
-        measured = measured.withColumns({STAYS_COLUMN: stays, _ODD_COLUMN: odd})
+        measured = frame.withColumns(judged).withColumn(_FELL_COLUMN, fell)
+        stays = F.col(self.fate) & ((fallen == 0) | (fallen >= above))
+        # Filters that were asked and had no answer: those before the one that the row fell to.
+        asked = F.when((fallen > 0) & (fallen < above), fallen).otherwise(above)
+        measured = measured.withColumns({STAYS_COLUMN: stays, _ASKED_COLUMN: asked})
         metrics = count_metrics(STAYS_COLUMN, self._time)
         counted = dict(digests.columns)
+        odd = F.lit(0).cast("bigint")
+        for code in codes:
+            unjudged = F.col(_VERDICT_PREFIX + str(code)).isNull()
+            odd = odd + (unjudged & (F.col(_ASKED_COLUMN) > F.lit(code))).cast("bigint")
+        counted[_ODD_COLUMN] = odd
         for at in range(1, len(self.policy.levels) + 1):
             here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
             counted[f"{_FELL_COLUMN}_{at}"] = here.cast("bigint")
             metrics.append(F.sum(f"{_FELL_COLUMN}_{at}").alias(f"fell_{at}"))
         metrics.append(F.sum(_ODD_COLUMN).alias("odd"))
-        return self._observed(measured.withColumns(counted), [*metrics, *digests.aggregates])
+        # Spark writes a row before it observes it: only what is looked at then goes into it.
+        done = [*frame.columns[len(self.frame.columns) :], *judged, _FELL_COLUMN, _ASKED_COLUMN]
+        sampled = with_sample(measured.withColumns(counted), STAYS_COLUMN, self._time, seed)
+        return self._observed(sampled.drop(*done), [*metrics, *digests.aggregates])
 
     # --- Arrow --------------------------------------------------------------------------------
 
@@ -246,18 +256,18 @@ class _PolicyGate:
                 "events; name the column with their arrival: arrival=..."
             )
         own = [field.name for field in self.frame.schema.fields]
+        seed = identity_hash(self.identity)
         helpers: dict[str, Column] = {
-            self.fate: fate(self.frame, self.gate, self.arrival, self.identity, self.live),
-            _HASH_COLUMN: identity_hash(self.identity),
+            self.fate: fate(self.frame, self.gate, self.arrival, seed, self.live),
+            _HASH_COLUMN: seed,
         }
         policy = self._for_memory(helpers)
         moved = self.frame.withColumns(helpers)
         if split is not None:
             keys = [key_of(self.row, name) for name in sorted(split)[:1]]
             moved = moved.repartition(partitions, *keys) if keys else moved.repartition(1)
-        zero = F.pmod(F.col(_HASH_COLUMN), F.lit(1)).cast("int")
         places = {SALT_COLUMN: 0, LEVEL_COLUMN: _LEVEL, JUDGED_COLUMN: _JUDGED, NOW_COLUMN: _NOW}
-        orders = {name: F.get(self.live, zero + F.lit(at)) for name, at in places.items()}
+        orders = {name: self.number(at) for name, at in places.items()}
         if remembers:
             orders[STATE_COLUMN] = F.lit(None).cast("string")  # `plan_rewrite` fills it in
         order = self._order() if split is not None else ()
@@ -272,7 +282,7 @@ class _PolicyGate:
         reduced = moved.withColumns(orders).mapInArrow(_function(task), schema)
         metrics = count_metrics(STAYS_COLUMN, self._time)
         metrics.append(F.collect_list(F.col(NOTE_COLUMN)).alias("notes"))
-        return self._observed(reduced, metrics)
+        return self._observed(with_sample(reduced, STAYS_COLUMN, self._time, seed), metrics)
 
     def _for_memory(self, helpers: dict[str, Column]) -> Policy:
         """The policy for the in-memory filters: what only Spark knows becomes a column."""
@@ -304,11 +314,9 @@ class _PolicyGate:
 
     def _observed(self, frame: DataFrame, metrics: Sequence[Column]) -> DataFrame:
         first, *others = metrics
-        seed = identity_hash(self.identity)
-        measured = with_sample(frame, STAYS_COLUMN, self._time, seed)
-        observed = measured.observe(METRIC_PREFIX + self.gate, first, *others)
+        observed = frame.observe(METRIC_PREFIX + self.gate, first, *others)
         if self.letters is not None:
-            observed = self.letters(observed, STAYS_COLUMN, seed)
+            observed = self.letters(observed, STAYS_COLUMN, identity_hash(self.identity))
         own = [F.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]
         return observed.where(F.col(STAYS_COLUMN)).select(*own)
 
