@@ -1,4 +1,4 @@
-"""The demo on the shared session, in a form that is shorter still than the quick one."""
+"""The demo on the shared session, in its quick form."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from headgate.demo.findings import find
 from headgate.demo.recording import WITH, WITHOUT, Recording
 from headgate.demo.report import content, save
 from headgate.demo.run import run_demo
-from headgate.demo.scenario import Settings
+from headgate.demo.scenario import QUICK
 from headgate.spark.session import Headgate
-
-SHORT = Settings(run_seconds=8.0, target_seconds=1.0, warm_up_seconds=6.0)
 
 
 class Stages:
@@ -40,7 +38,7 @@ class Stages:
 def test_the_same_crowd_runs_with_headgate_and_without(
     hg: Headgate, spark: SparkSession, tmp_path: Path
 ) -> None:
-    recording, stages = Recording(SHORT), Stages()
+    recording, stages = Recording(QUICK), Stages()
     run_demo(spark, hg, recording, stages, tmp_path / "work")
     assert spark.streams.active == []
     assert stages.titles[1:] == [f"The crowd {WITH}", f"The crowd {WITHOUT}"]
@@ -59,7 +57,7 @@ def test_the_same_crowd_runs_with_headgate_and_without(
     assert ours.ledger.offered >= found.with_headgate.offered
     assert all(batch.read == batch.offered for batch in (*ours.batches, *theirs.batches))
     late = found.without.worst_latency_seconds or 0.0
-    if late > 3.0 * SHORT.target_seconds and len(ours.batches) > 3:
+    if late > 3.0 * QUICK.target_seconds and len(ours.batches) > 3:
         # The machine did not become fast enough for the crowd after it was measured.
         assert found.with_headgate.dropped > 0
         assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
