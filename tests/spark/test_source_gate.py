@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -198,3 +200,11 @@ def test_an_offset_of_a_later_format_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="format 9"):
         SourceOffset.from_dict({**offset, "headgate_source": 9})
+
+
+def test_a_process_of_a_source_does_not_load_the_planners() -> None:
+    """Spark starts such a process for every query, and more for the tasks."""
+    load = "import headgate.spark.sources.replay_gate, headgate.spark.sources.kafka_source, sys; "
+    tell = "print([m for m in ('coordinator', 'planning') if 'headgate.' + m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", load + tell], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

@@ -13,24 +13,23 @@ import numpy as np
 
 from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.agent.decision import GateDecision, is_decision
+from headgate.spark.gates.gate_metrics import (
+    ARRIVAL_QUANTILES,
+    METRIC_PREFIX,
+    RESULT_PREFIX,
+    RESULT_QUANTILES,
+    SAMPLED_TUPLES,
+)
 from headgate.spark.letters.letter_settings import LETTERS_PREFIX, LetterCounts
 from headgate.spark.sources.source_offset import SourceOffset, is_source_offset
 
 __all__ = [
-    "ARRIVAL_QUANTILES",
-    "RESULT_PREFIX",
-    "RESULT_QUANTILES",
-    "SAMPLED_TUPLES",
     "BatchReport",
     "GateReport",
     "ResultReport",
     "parse_progress",
 ]
 
-_METRIC_PREFIX = "headgate:"
-RESULT_PREFIX = "headgate results:"
-RESULT_QUANTILES = (0.0, 0.01, 0.05, 0.5)
-"""Of the arrivals behind results; latency percentiles 100, 99, 95 and 50."""
 _COUNTS = {
     "offered",
     "kept",
@@ -45,9 +44,6 @@ _COUNTS = {
     "letters_error",
 }
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
-ARRIVAL_QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""As the gate observes them; 0.05 of the arrivals are older than 95 % of the latencies."""
-SAMPLED_TUPLES = 16
 _ENOUGH_SAMPLES = 32
 _CLOCK_TICK_SECONDS = 1.0
 _SHORTEST_INTERVAL_SECONDS = 0.01
@@ -271,11 +267,11 @@ def parse_progress(text: str) -> BatchReport:
             max(0.0, duration_ms / 1000.0),
             _decision(sources),
             {
-                name[len(_METRIC_PREFIX) :]: _gate(
-                    values, metrics.get(LETTERS_PREFIX + name[len(_METRIC_PREFIX) :])
+                name[len(METRIC_PREFIX) :]: _gate(
+                    values, metrics.get(LETTERS_PREFIX + name[len(METRIC_PREFIX) :])
                 )
                 for name, values in metrics.items()
-                if name.startswith(_METRIC_PREFIX)
+                if name.startswith(METRIC_PREFIX)
             },
             {
                 name[len(RESULT_PREFIX) :]: _result(values)

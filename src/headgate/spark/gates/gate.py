@@ -37,7 +37,11 @@ from pyspark.sql.types import (
 
 from headgate.errors import UsageError
 from headgate.spark.agent.decision import EVERYTHING
-from headgate.spark.agent.progress import ARRIVAL_QUANTILES, SAMPLED_TUPLES
+from headgate.spark.gates.gate_metrics import (
+    ARRIVAL_QUANTILES,
+    METRIC_PREFIX,
+    SAMPLED_TUPLES,
+)
 from headgate.spark.gates.row_choice import RowChoice
 from headgate.spark.gates.row_columns import (
     COLUMN_PREFIX,
@@ -56,7 +60,6 @@ from headgate.spark.plans.live_array import LiveArray
 __all__ = [
     "COLUMN_PREFIX",
     "KEPT_COLUMN",
-    "METRIC_PREFIX",
     "add_gate",
     "check_gate",
     "choose_rows",
@@ -70,7 +73,6 @@ __all__ = [
     "with_sample",
 ]
 
-METRIC_PREFIX = "headgate:"
 _WEIGHT = COLUMN_PREFIX + "weight"
 _SECONDS = COLUMN_PREFIX + "seconds"
 _SAMPLE = COLUMN_PREFIX + "sample"

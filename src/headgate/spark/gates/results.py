@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
 
 from headgate.errors import UsageError
-from headgate.spark.agent.progress import RESULT_PREFIX, RESULT_QUANTILES
 from headgate.spark.gates.gate import time_of
+from headgate.spark.gates.gate_metrics import RESULT_PREFIX, RESULT_QUANTILES
 from headgate.spark.gates.row_columns import quoted, type_of
 
 __all__ = ["OLDEST", "measure_results", "oldest"]

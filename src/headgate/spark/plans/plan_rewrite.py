@@ -39,7 +39,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
 from headgate.spark.agent.query_run import SourceGateArray
-from headgate.spark.gates.gate import COLUMN_PREFIX, KEPT_COLUMN, METRIC_PREFIX, open_values
+from headgate.spark.gates.gate import COLUMN_PREFIX, KEPT_COLUMN, open_values
+from headgate.spark.gates.gate_metrics import METRIC_PREFIX
 from headgate.spark.gates.row_choice import AT_RANDOM, RowChoice
 from headgate.spark.letters.letter_columns import LETTER_COLUMN, GateLetters
 from headgate.spark.letters.letter_settings import (

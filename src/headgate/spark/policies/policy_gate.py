@@ -50,7 +50,6 @@ from headgate.reduction.filters.spark_sql import SparkSql
 from headgate.reduction.queues import as_queue
 from headgate.spark.agent.decision import EVERYTHING
 from headgate.spark.gates.gate import (
-    METRIC_PREFIX,
     count_metrics,
     fate,
     identity_hash,
@@ -58,6 +57,7 @@ from headgate.spark.gates.gate import (
     time_of,
     with_sample,
 )
+from headgate.spark.gates.gate_metrics import METRIC_PREFIX
 from headgate.spark.plans.live_array import LiveArray
 from headgate.spark.policies.policy_columns import (
     RowColumns,

@@ -42,7 +42,7 @@ from pyspark.sql.streaming.datasource import (
 from headgate.errors import UsageError
 from headgate.spark.agent.agent_client import AgentClient
 from headgate.spark.agent.decision import EVERYTHING, UNREACHABLE, GateDecision
-from headgate.spark.gates.gate import METRIC_PREFIX
+from headgate.spark.gates.gate_metrics import METRIC_PREFIX
 from headgate.spark.letters.letter_settings import LETTERS_OPTION
 from headgate.spark.sources.backlog import Backlog
 from headgate.spark.sources.source_offset import Position, SourceOffset, is_source_offset, keeps
