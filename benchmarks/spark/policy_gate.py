@@ -7,11 +7,10 @@ tuples. Medians of Spark's own batch times, the first batches of each round left
 The ratios are of rounds that ran one after the other; the spread is the least and the
 most of them. Batches of the random gate and of the policies keep about as many tuples,
 so the work behind the gate is the same. A batch takes about a second, as with a latency target
-of some seconds; `short_batches` has both policies with a fifth of the rows, and
-`parsed_rows` has it behind a JSON parser, as most streams come: the other rows are made of a
-hash, and are about as cheap as rows can be. `cpu` is the
-CPU time of Spark's JVM for each batch: on a machine that others use too, its ratio says more
-than that of the batch times.
+of some seconds; `short_batches` has both policies with a fifth of the rows. `parsed_rows` has
+the row-wise one behind a JSON parser, as most streams come; the other rows are made of a hash
+and are about as cheap as rows can be. `cpu` is the CPU time of Spark's JVM for each batch: on
+a machine that others use too, its ratio says more than that of the batch times.
 """
 
 from __future__ import annotations

@@ -236,6 +236,13 @@ class TestInputBuffer:
         assert not plan.reachable
         assert plan.processed_per_period == pytest.approx(25)  # a tenth of the period
 
+    def test_a_target_hardly_above_the_cost_of_a_tuple(self) -> None:
+        # Nothing can wait, and looking is as dear as processing: the server's time does not
+        # change with what is processed, so there is no slope to follow.
+        plan = plan_buffer(TupleCosts(0.0, 0.001, 0.001), 1000, 400, 0.5, 0.0011, 1.0, 0.01)
+        assert plan.keep_tuples == 1.0
+        assert 400 <= plan.processed_per_period <= 500
+
     def test_when_arrivals_fall_the_old_tuples_have_a_period_less(self) -> None:
         # 100 a period can be done, 0 arrive, 1000 wait: 4 periods of target, 1 is gone
         costs = TupleCosts(0.0, 0.0, 0.0025)

@@ -45,13 +45,7 @@ def buffer_tuples_for_periods(periods: float, arrived: float, processed: float) 
     """
     if processed <= 0.0 or periods <= 0.0:
         return 0.0
-    surplus = arrived - processed
-    if surplus <= 1e-9 * processed:
-        return periods * processed
-    exponent = math.log(arrived / processed) / periods
-    if exponent > 700.0:
-        return 0.0
-    return surplus / math.expm1(exponent)
+    return _tuples_and_growth(periods, arrived, processed)[0]
 
 
 def buffer_drain_periods(tuples: float, arrived: float, processed: float) -> float:
@@ -130,7 +124,8 @@ def plan_buffer(
             low = middle
         else:
             high = middle
-        middle += slack / (cost + looking * growth)
+        slope = cost + looking * growth
+        middle = middle + slack / slope if slope > 0.0 else math.inf
         if not low < middle < high:
             middle = 0.5 * (low + high)
     return BufferPlan(kept if kept > 1.0 else 1.0, middle, True)

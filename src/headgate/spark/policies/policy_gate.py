@@ -218,8 +218,8 @@ class _PolicyGate:
             codes, verdicts, self._filters(), strict=True
         ):
             keeps = selected if filter_.sense is Sense.KEEP else ~selected
-            asked = F.col(JUDGED_COLUMN) >= F.lit(level)
-            judged[_VERDICT_PREFIX + str(code)] = F.when(asked, keeps)
+            reached = F.col(JUDGED_COLUMN) >= F.lit(level)
+            judged[_VERDICT_PREFIX + str(code)] = F.when(reached, keeps)
         fell = F.lit(0)
         for code in reversed(codes):
             fell = F.when(~F.col(_VERDICT_PREFIX + str(code)), F.lit(code)).otherwise(fell)
