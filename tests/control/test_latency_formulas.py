@@ -156,44 +156,46 @@ class TestMicroBatch:
         outlook = BatchOutlook(500, age_seconds=0.35, interval_seconds=0.7)
         # 0.35 + 0.1 + 500 * 0.0011 = 1.0
         assert outlook.latency_seconds(self.COSTS, 500) == pytest.approx(1.0)
-        assert plan_micro_batch(outlook, self.COSTS, 1.0 + 1e-9, 0.1) == 500
+        assert plan_micro_batch(outlook, self.COSTS, 1.0 + 1e-9, 0.1) == pytest.approx((500, 1.0))
 
     def test_the_mean_is_met_in_this_very_batch(self) -> None:
         outlook = BatchOutlook(2000, age_seconds=0.4, interval_seconds=0.8)
         # 1.0 - 0.4 - 0.1 - 0.2 leaves 0.3 s: 300 tuples
-        keep = plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)
+        keep, latency = plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)
         assert keep == pytest.approx(300)
-        assert outlook.latency_seconds(self.COSTS, keep) == pytest.approx(1.0)
+        assert latency == pytest.approx(1.0)
+        assert outlook.latency_seconds(self.COSTS, keep) == pytest.approx(latency)
 
     def test_a_high_percentile_grows_by_half_of_the_gap(self) -> None:
         outlook = BatchOutlook(2000, 0.95 * 0.4, 0.4, quantile=0.95)
         # D* = 1.95 / 1.95 = 1 s; D = 1 + 0.5 * 0.6 = 1.3 s, less 0.3 s: 1000 tuples
-        assert plan_micro_batch(outlook, self.COSTS, 1.95, 0.1) == pytest.approx(1000)
+        assert plan_micro_batch(outlook, self.COSTS, 1.95, 0.1)[0] == pytest.approx(1000)
 
     def test_younger_tuples_let_the_batch_last_longer(self) -> None:
         outlook = BatchOutlook(2000, age_seconds=0.3, interval_seconds=2 / 3)
         # D* = 2/3 s, and the tuples are 1/30 s younger than half the interval: 0.7 s, less 0.3 s
-        keep = plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)
+        keep, latency = plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)
         assert keep == pytest.approx(400)
-        assert outlook.latency_seconds(self.COSTS, keep) == pytest.approx(1.0)
+        assert latency == pytest.approx(1.0)
+        assert outlook.latency_seconds(self.COSTS, keep) == pytest.approx(latency)
 
     def test_an_age_that_cannot_be_stretches_by_an_eighth_of_the_interval(self) -> None:
         outlook = BatchOutlook(2000, age_seconds=0.0, interval_seconds=2 / 3)
         # 2/3 + 1/12 = 0.75 s, less 0.3 s
-        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.1) == pytest.approx(450)
+        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)[0] == pytest.approx(450)
 
     def test_half_of_the_server(self) -> None:
         outlook = BatchOutlook(2000, 0.2, 0.4, server_share=0.5)
         # D = 0.8 s of wall time are 0.4 s of server time, less 0.3 s: 100 tuples
-        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.01) == pytest.approx(100)
+        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.01) == pytest.approx((100, 1.0))
 
     def test_out_of_reach_keeps_the_least_slack(self) -> None:
         outlook = BatchOutlook(2000, 5.0, 10.0)
-        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.1) == pytest.approx(100)
+        assert plan_micro_batch(outlook, self.COSTS, 1.0, 0.1)[0] == pytest.approx(100)
 
     def test_dropping_that_saves_nothing_is_not_done(self) -> None:
         outlook = BatchOutlook(2000, 5.0, 10.0)
-        assert plan_micro_batch(outlook, TupleCosts(1.0, 0.0, 0.0), 1.0, 0.1) == 2000
+        assert plan_micro_batch(outlook, TupleCosts(1.0, 0.0, 0.0), 1.0, 0.1)[0] == 2000
 
     def test_the_smallest_latency(self) -> None:
         # looking takes 0.2 of the time: interval 0.1 / 0.8 = 0.125, latency 1.5 * 0.125

@@ -138,6 +138,7 @@ class CostEstimator:
     def __init__(self, settings: CostSettings) -> None:
         self.settings = settings
         self.costs: TupleCosts | None = None
+        self._fixed = float(settings.fixed_cost)
         self._sums: _Nine = (0.0,) * 9
         self._noise = 0.05
         self._doubted_error = 0.0
@@ -152,7 +153,7 @@ class CostEstimator:
             return
         if self.costs is None:
             self.costs = self._first(offered_tuples, processed_tuples, busy_seconds)
-        row = (float(self.settings.fixed_cost), float(offered_tuples), float(processed_tuples))
+        row = (self._fixed, float(offered_tuples), float(processed_tuples))
         predicted = self.costs.busy_seconds(offered_tuples, processed_tuples)
         if predicted < _SHORTEST:  # a kind of period that was never seen
             predicted = busy = busy_seconds
@@ -191,9 +192,10 @@ class CostEstimator:
         was hardly seen before (the first with shedding) is no surprise.
         """
         size = abs(error)
-        expected = max(_SURPRISE, 4.0 * self._noise)
+        noise = self._noise
+        expected = 4.0 * noise if 4.0 * noise > _SURPRISE else _SURPRISE
         seen = size if size < _SURPRISE else _SURPRISE
-        self._noise += (1.0 - _NOISE_MEMORY) * (seen - self._noise)
+        self._noise = noise + (1.0 - _NOISE_MEMORY) * (seen - noise)
         self._rows_since_doubt += 1
         since, doubted = self._rows_since_doubt, self._doubted_error
         if since == 1 and doubted * error > 0.0 and abs(error - doubted) < size:
@@ -324,6 +326,16 @@ class CostEstimator:
         """Least squares near the last estimate, no cost below 0."""
         free, held = (row[0] > 0.0, row[1] > 0.0, row[2] > 0.0), last
         equations = self._equations(free, last, held, row, predicted_seconds)
+        if last.fixed_seconds == 0.0 and free[0]:
+            # A fixed cost of 0 usually stays 0: the two others with it at 0 are the answer if
+            # the error would not shrink with a larger one. Half the work of asking first.
+            _, b, c, d, e, f, p0, p1, p2 = equations
+            determinant = d * f - e * e
+            if determinant > 0.0:
+                looking = (p1 * f - p2 * e) / determinant
+                processing = (p2 * d - p1 * e) / determinant
+                if looking >= 0.0 and processing >= 0.0 and b * looking + c * processing >= p0:
+                    return TupleCosts(0.0, looking, processing)
         while True:
             fixed, looking, processing = _eliminate(*equations)
             if not math.isfinite(fixed + looking + processing):

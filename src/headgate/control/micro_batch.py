@@ -61,19 +61,19 @@ class BatchOutlook(NamedTuple):
 
 def plan_micro_batch(
     outlook: BatchOutlook, costs: TupleCosts, target_seconds: float, least_slack: float
-) -> float:
-    """How many tuples to keep so that the batch holds `target_seconds`.
+) -> tuple[float, float]:
+    """How many tuples to keep so that the batch holds `target_seconds`, and the latency then.
 
     Everything if it fits. Never less than what can be processed in `least_slack`
     of the target, so that something is kept even when the target is out of reach.
     """
-    everything = float(outlook.waiting_tuples)
-    if outlook.latency_seconds(costs, everything) <= target_seconds:
-        return everything
+    waiting, age, interval, quantile, share = outlook
     fixed, look, process = costs
-    if process <= 0.0:
-        return everything  # dropping would save nothing
-    _, age, interval, quantile, share = outlook
+    everything = float(waiting)
+    looked = (fixed + look * everything) / share
+    latency = age + looked + process * everything / share
+    if latency <= target_seconds or process <= 0.0:  # at a cost of 0, dropping saves nothing
+        return everything, latency
     longest = lasting = target_seconds / (1.0 + quantile)
     if interval < lasting:
         longest += _STRONGEST_STRETCH * (lasting - interval)
@@ -83,11 +83,11 @@ def plan_micro_batch(
     duration = target_seconds - age
     if duration > longest:
         duration = longest
-    seconds = duration - (fixed + look * everything) / share
+    seconds = duration - looked
     if seconds < least_slack * target_seconds:
         seconds = least_slack * target_seconds
     keep = seconds * share / process
-    return keep if keep < everything else everything
+    return (keep, age + looked + seconds) if keep < everything else (everything, latency)
 
 
 def smallest_micro_batch_latency_seconds(

@@ -38,7 +38,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from headgate.control.contract import Alarm, KeepDecision, PeriodMeasurement, Reason
 from headgate.control.cost_estimate import CostEstimator, CostSettings, TupleCosts
@@ -136,10 +135,8 @@ class ModelBasedSettings:
         )
 
 
-class _Plan(NamedTuple):
-    keep_tuples: float
-    predicted_seconds: float
-    reachable: bool
+_Plan = tuple[float, float, bool]
+"""Tuples to keep, the latency in seconds that is predicted then, and is the target in reach?"""
 
 
 class ModelBasedController:
@@ -204,14 +201,14 @@ class ModelBasedController:
             return KeepDecision.at_most(limit, expected, Reason.COLD_START)
         target = self.settings.latency_target_seconds - self.bias_seconds
         plan_it = self._plan_buffer if self._is_buffer else self._plan_batch
-        plan = plan_it(measurement, costs, expected, target)
-        alarms = () if plan.reachable else (Alarm.TARGET_UNREACHABLE,)
-        reason = Reason.HELD_TO_TARGET if plan.reachable else Reason.BEST_EFFORT
+        keep, predicted, reachable = plan_it(measurement, costs, expected, target)
+        alarms = () if reachable else (Alarm.TARGET_UNREACHABLE,)
+        reason = Reason.HELD_TO_TARGET if reachable else Reason.BEST_EFFORT
         decision = KeepDecision.at_most(
-            plan.keep_tuples, expected, reason, alarms, plan.predicted_seconds + self.bias_seconds
+            keep, expected, reason, alarms, predicted + self.bias_seconds
         )
         self._enter(ControlState.SHEDDING if decision.sheds else ControlState.OPEN, measurement)
-        self._promise(plan.predicted_seconds)
+        self._promise(predicted)
         return decision
 
     def _plan_batch(
@@ -229,19 +226,18 @@ class ModelBasedController:
             age = self._ages.share(expected, interval) * interval
         age_at_quantile = quantile * 2.0 * age
         outlook = BatchOutlook(expected, age_at_quantile, interval, quantile, share)
-        keep = plan_micro_batch(outlook, costs, target, settings.least_slack)
-        predicted = outlook.latency_seconds(costs, keep)
+        keep, predicted = plan_micro_batch(outlook, costs, target, settings.least_slack)
         if keep >= expected:
-            return _Plan(keep, predicted, True)
+            return keep, predicted, True
         smallest = smallest_micro_batch_latency_seconds(
             costs, self._rate_per_second or 0.0, settings.period_seconds, quantile, share
         )
         if not target < smallest < math.inf:
-            return _Plan(keep, predicted, smallest < target)
+            return keep, predicted, smallest < target
         worth = min(smallest / target - 1.0, _MOST_WORTH) * smallest / (1.0 + quantile)
         least = max(worth * share / max(costs.processing_seconds, 1e-12), keep)
         keep = min(least, float(expected))
-        return _Plan(keep, outlook.latency_seconds(costs, keep), False)
+        return keep, outlook.latency_seconds(costs, keep), False
 
     def _plan_buffer(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
@@ -260,7 +256,7 @@ class ModelBasedController:
         kept = min(plan.keep_tuples, float(expected))
         periods = buffer_drain_periods(kept, arrived, plan.processed_per_period)
         predicted = periods * period + costs.processing_seconds
-        return _Plan(plan.keep_tuples, predicted, plan.reachable)
+        return plan.keep_tuples, predicted, plan.reachable
 
     def _enter(self, state: ControlState, measurement: PeriodMeasurement) -> None:
         if state is ControlState.SHEDDING:
@@ -310,8 +306,8 @@ class ModelBasedController:
             if self._shedding_seconds <= target:
                 return  # what comes out now went in before the shedding began
             gain *= min(1.0, 2.0 * settings.period_seconds / target)
-        error = measured - promised - self.bias_seconds
-        moved = self.bias_seconds + gain * _within(error, _LARGEST_ERROR * target)
+        bias = self.bias_seconds
+        moved = bias + gain * _within(measured - promised - bias, _LARGEST_ERROR * target)
         self.bias_seconds = _within(moved, _LARGEST_BIAS * target)
 
 

@@ -64,14 +64,15 @@ class Ledger:
             return f"batch {batch}: offered {offered} is not kept {kept} plus dropped {dropped}"
         rows = self._rows
         key = (query, batch, gate)
-        known = rows.get(key)
-        if known is not None:
-            return _came_again(known, row)
         place = (query, gate)
         if batch > self._last_batch.get(place, -1):
             self._last_batch[place] = batch
-        elif len(rows) >= self._keep_rows:
-            return None  # a replay of a batch whose row has gone already
+        else:
+            known = rows.get(key)
+            if known is not None:
+                return _came_again(known, row)
+            if len(rows) >= self._keep_rows:
+                return None  # a replay of a batch whose row has gone already
         rows[key] = row
         total = self.totals.get(place)
         if total is None:
