@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from headgate.names import LONGEST_NAME, nearest
 from headgate.network import Link, Node, Operator, OperatorKind, Query, Stream
-from headgate.network.validation import LONGEST_NAME, nearest, problems_of
+from headgate.network.validation import problems_of
 
 MAP, JOIN, UNION, SQL = OperatorKind.MAP, OperatorKind.JOIN, OperatorKind.UNION, OperatorKind.SQL
 

@@ -210,6 +210,7 @@ def test_an_offset_of_a_later_format_is_refused() -> None:
 def test_a_process_of_a_source_does_not_load_the_planners() -> None:
     """Spark starts such a process for every query, and more for the tasks."""
     load = "import headgate.spark.sources.replay_gate, headgate.spark.sources.kafka_source, sys; "
-    tell = "print([m for m in ('coordinator', 'planning') if 'headgate.' + m in sys.modules])"
+    layers = ("coordinator", "planning", "network")
+    tell = f"print([m for m in {layers} if 'headgate.' + m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", load + tell], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

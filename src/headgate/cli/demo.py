@@ -20,7 +20,7 @@ from headgate.demo.recording import Recording
 from headgate.demo.report import Files, content, save
 from headgate.demo.scenario import FULL, QUICK, Settings
 from headgate.errors import DemoError, UsageError
-from headgate.network.quantities import DURATION
+from headgate.quantities import DURATION
 from headgate.spark.local_session import check_machine, machine, start_spark
 
 if TYPE_CHECKING:

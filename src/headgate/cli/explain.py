@@ -11,8 +11,8 @@ from headgate.cli.terminal import output
 from headgate.coordinator import explain as explain_journal
 from headgate.coordinator import read_journal
 from headgate.errors import UsageError
-from headgate.network.quantities import DURATION
-from headgate.network.validation import nearest
+from headgate.names import nearest
+from headgate.quantities import DURATION
 
 __all__ = ["explain"]
 

@@ -19,8 +19,8 @@ from headgate.cli.map_drawing import MapPicture, draw_map
 from headgate.cli.numbers import number
 from headgate.cli.plan_regions import Region, region_of, regions_on_grid
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.network import Network
-from headgate.network.validation import nearest
 from headgate.planning import Plan, Planner
 from headgate.reproduce.figures import new_figure, require_matplotlib, save_png
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import headgate.planning
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.network import Network
-from headgate.network.validation import nearest
 from headgate.planning import Planner
 
 __all__ = ["complete_planner", "make_planner", "planner_classes", "summary_of"]

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.network import Network, check_rates
-from headgate.network.quantities import RATE
-from headgate.network.validation import nearest
+from headgate.quantities import RATE
 
 __all__ = ["parse_fraction", "parse_rates", "rates_at_scale"]
 

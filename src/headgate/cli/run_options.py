@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.network import Network, Source
-from headgate.network.quantities import DURATION
-from headgate.network.validation import nearest
+from headgate.quantities import DURATION
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.load_text import parse_load
 from headgate.simulation.trace_file import RecordedLoad, parse_recorded_load

@@ -16,9 +16,9 @@ from headgate.cli.simulate_tables import result_to_dict, result_view
 from headgate.cli.terminal import errors, output, print_json
 from headgate.control import LATENCY_CONTROLLERS, ServiceKind
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.network import Network, load_network
-from headgate.network.quantities import DURATION
-from headgate.network.validation import nearest
+from headgate.quantities import DURATION
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.load_text import parse_loads
 from headgate.simulation.record import PeriodRow, SimulationResult

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.errors import NetworkError, Problem
+from headgate.names import nearest
 from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Source, Stream
 from headgate.network.model import Network
-from headgate.network.validation import nearest
 
 __all__ = ["NetworkBuilder"]
 

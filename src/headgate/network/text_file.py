@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import UsageError
-from headgate.network.validation import nearest
+from headgate.names import nearest
 
 __all__ = ["TextFileError", "TextFileKind", "read_text_file"]
 

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import yaml
 
 from headgate.errors import Problem
+from headgate.names import LONGEST_NAME, nearest
 from headgate.network.elements import OperatorKind
-from headgate.network.quantities import Quantity
-from headgate.network.validation import LONGEST_NAME, nearest
+from headgate.quantities import Quantity
 
 __all__ = [
     "Document",

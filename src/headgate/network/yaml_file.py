@@ -15,7 +15,7 @@
       alerts: {input: large, weight: 10, class: gold, latency: 3s, keep_at_least: 0.5}
 
 Numbers are plain (seconds, tuples per second, bytes, bytes per second) or carry a
-unit, see `headgate.network.quantities`. A cost, selectivity or rate that is absent is
+unit, see `headgate.quantities`. A cost, selectivity or rate that is absent is
 left to be measured.
 """
 
@@ -31,7 +31,6 @@ import yaml
 from headgate.errors import NetworkError, Problem
 from headgate.network.elements import Link, Node, Operator, OperatorKind, Query, Stream
 from headgate.network.model import Network
-from headgate.network.quantities import AMOUNT, BANDWIDTH, DURATION, RATE, SIZE
 from headgate.network.text_file import TextFileError, TextFileKind, read_text_file
 from headgate.network.validation import problems_of
 from headgate.network.yaml_fields import (
@@ -50,6 +49,7 @@ from headgate.network.yaml_fields import (
 )
 from headgate.network.yaml_spark import read_sink, read_source
 from headgate.network.yaml_syntax import MAX_BYTES, YamlSyntaxError, compose
+from headgate.quantities import AMOUNT, BANDWIDTH, DURATION, RATE, SIZE
 
 __all__ = ["MAX_PROBLEMS", "load_network", "parse_network"]
 

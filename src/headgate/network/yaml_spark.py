@@ -10,7 +10,6 @@ import re
 import yaml
 
 from headgate.network.elements import Sink, Source
-from headgate.network.quantities import DURATION
 from headgate.network.yaml_fields import (
     Document,
     Field,
@@ -22,6 +21,7 @@ from headgate.network.yaml_fields import (
     read_text,
     read_values,
 )
+from headgate.quantities import DURATION
 
 __all__ = ["python_function", "read_sink", "read_source"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.network.quantities import DURATION
-from headgate.network.validation import LONGEST_NAME, nearest
+from headgate.names import LONGEST_NAME, nearest
+from headgate.quantities import DURATION
 from headgate.reduction.values import Scalar, text_of
 
 __all__ = [

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.errors import PolicyError, Problem
-from headgate.network.validation import LONGEST_NAME, nearest
+from headgate.names import LONGEST_NAME, nearest
 from headgate.network.yaml_fields import Path
 from headgate.reduction.catalogue import digest_kinds, filter_kinds
 from headgate.reduction.contract import Filter, Sense

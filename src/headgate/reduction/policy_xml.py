@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
-from headgate.network.validation import nearest
+from headgate.names import nearest
 from headgate.network.yaml_fields import Document, Path
 from headgate.reduction.policy import (
     MAX_CHAIN,

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from headgate.errors import UsageError
-from headgate.network.validation import nearest
+from headgate.names import nearest
 from headgate.reproduce import experiments
 from headgate.reproduce.experiment import Experiment
 

@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.errors import UsageError
-from headgate.network.quantities import DURATION, RATE
-from headgate.network.validation import nearest
+from headgate.names import nearest
+from headgate.quantities import DURATION, RATE
 from headgate.simulation.arrivals import Arrivals, Constant, FlashCrowd, OnOff, Poisson, Steps
 from headgate.simulation.trace_file import RecordedLoad
 

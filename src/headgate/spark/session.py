@@ -36,7 +36,7 @@ from headgate.coordinator import (
 from headgate.coordinator.explain import because
 from headgate.errors import UsageError
 from headgate.network import Network, dump_network
-from headgate.network.quantities import DURATION
+from headgate.quantities import DURATION
 from headgate.reduction import Policy
 from headgate.spark.agent.agent import Agent
 from headgate.spark.agent.alarms import Alarm, Alarms

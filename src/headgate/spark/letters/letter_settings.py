@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
 from headgate.errors import UsageError
-from headgate.network.quantities import DURATION
+from headgate.quantities import DURATION
 from headgate.spark.agent.decision import EVERYTHING, GateDecision
 from headgate.spark.gates.threshold import millionths
 

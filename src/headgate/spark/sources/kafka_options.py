@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.errors import UsageError
-from headgate.network.quantities import DURATION
+from headgate.quantities import DURATION
 
 __all__ = ["EARLIEST", "LATEST", "KafkaOptions", "check_options"]
 

@@ -39,7 +39,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headgate.errors import UsageError
-from headgate.network.quantities import DURATION
+from headgate.quantities import DURATION
 from headgate.simulation.arrivals import Constant, FlashCrowd, Steps, Trace
 from headgate.simulation.rate_profile import RateProfile
 

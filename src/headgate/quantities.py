@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
-from headgate.network.validation import nearest
+from headgate.names import nearest
 
 __all__ = ["AMOUNT", "BANDWIDTH", "DURATION", "RATE", "SIZE", "Quantity"]
 

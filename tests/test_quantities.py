@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from headgate.network.quantities import AMOUNT, BANDWIDTH, DURATION, RATE, SIZE, Quantity
+from headgate.quantities import AMOUNT, BANDWIDTH, DURATION, RATE, SIZE, Quantity
 
 
 @pytest.mark.parametrize(
