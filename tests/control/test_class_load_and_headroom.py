@@ -118,6 +118,21 @@ class TestMonitor:
         actions = [monitor.step(ClassLoad(0.85), 0.55).action for _ in range(5)]
         assert actions == [HeadroomAction.HOLD] * 4 + [HeadroomAction.LOWER]
 
+    def test_with_ease_a_raise_halves_the_shedding(self) -> None:
+        monitor = HeadroomMonitor(HeadroomSettings(initial_headroom=0.2, ease=0.5))
+        assert monitor.step(ClassLoad(1.0), 0.45).shed_fraction == pytest.approx(0.8)
+        decision = monitor.step(ClassLoad(1.0), 0.1)  # 0.2 are admitted and done at once
+        assert decision.action is HeadroomAction.RAISE
+        assert decision.shed_fraction == pytest.approx(0.4)
+        assert decision.headroom == pytest.approx(0.6)
+
+    def test_more_than_is_believable_is_believed_only_while_the_response_is_short(self) -> None:
+        monitor = HeadroomMonitor(HeadroomSettings(initial_headroom=0.8))
+        short = monitor.step(ClassLoad(1.0), 0.03, believable=0.3)
+        assert (short.shed_fraction, short.headroom > 0.8) == (0.0, True)
+        long = monitor.step(ClassLoad(1.0), 0.45, believable=0.3)
+        assert (long.shed_fraction, long.headroom) == (pytest.approx(0.7), 0.3)
+
     def test_both_agree_and_the_excess_goes(self) -> None:
         decision = HeadroomMonitor(HeadroomSettings(initial_headroom=0.8)).step(ClassLoad(1.0), 0.7)
         assert decision.action is HeadroomAction.SHED

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from headgate.control import ClassScheduler, TurnState
+from headgate.control import ClassScheduler, TurnState, time_by_quota
 from headgate.errors import UsageError
 
 PRIORITIES = {"gold": 6, "silver": 3, "iron": 1}
@@ -109,3 +109,32 @@ def test_pickled_in_the_middle() -> None:
     copy = pickle.loads(pickle.dumps(scheduler))
     assert copy.next_class(PRIORITIES) == scheduler.next_class(PRIORITIES)
     assert copy.credit_seconds == scheduler.credit_seconds
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_time_by_quota_is_what_the_scheduler_gives(seed: int) -> None:
+    """Work comes at random rates, together more than there is time; slices of 1 ms."""
+    rng = random.Random(seed)
+    wanted = {name: rng.uniform(0.1, 0.9) for name in PRIORITIES}
+    scheduler = ClassScheduler.from_priorities(PRIORITIES, 0.1)
+    queue, used = dict.fromkeys(PRIORITIES, 0.0), dict.fromkeys(PRIORITIES, 0.0)
+    for _ in range(60_000):
+        for name, load in wanted.items():
+            queue[name] += load * 0.001
+        ready = {name for name, seconds in queue.items() if seconds >= 0.001}
+        chosen = scheduler.next_class(ready)
+        if chosen is not None:
+            scheduler.used(chosen, 0.001)
+            queue[chosen] -= 0.001
+            used[chosen] += 0.001
+    expected = time_by_quota(wanted, PRIORITIES)
+    assert {name: seconds / 60.0 for name, seconds in used.items()} == pytest.approx(
+        expected, abs=0.005
+    )
+
+
+def test_time_by_quota_gives_nothing_away_that_is_not_there() -> None:
+    assert time_by_quota({"gold": 0.0, "iron": 0.0}, PRIORITIES) == {"gold": 0.0, "iron": 0.0}
+    assert time_by_quota({}, PRIORITIES) == {}
+    full = time_by_quota(dict.fromkeys(PRIORITIES, 9.0), PRIORITIES, 2.0)
+    assert full == pytest.approx({"gold": 1.2, "silver": 0.6, "iron": 0.2})

@@ -25,7 +25,7 @@ from headgate.coordinator import (
     Tick,
     TurnReturned,
 )
-from headgate.coordinator.turns import Turns
+from headgate.coordinator.turns import Turns, as_of
 
 SPARK = ClassSettings(
     {"gold": 6.0, "silver": 3.0, "bronze": 1.0},
@@ -230,3 +230,69 @@ def test_guarantees_that_do_not_fit_raise_one_alarm() -> None:
             found = node.handle(Tick(number + half))
             alarms += [d for d in found if isinstance(d, RaiseAlarm)]
     assert [alarm.kind for alarm in alarms] == [AlarmKind.GUARANTEES_COLLIDE]
+
+
+DUE = replace(SPARK, due_above=0.5, least_turns=1, cores=1)
+
+
+def test_a_turn_goes_to_results_that_would_be_late_first() -> None:
+    """Targets of 6 s: what waits is due when it is 3 s old. Gold has come 0.5 s ago."""
+    node = coordinator(DUE, g="gold", s="silver", b="bronze")
+    node.handle(asks(0.0, "s"))
+    node.handle(BatchStarted(0.1, "b", 0, {"rows": 100}, 3.0))
+    node.handle(asks(0.1, "g"))
+    assert turns(node.handle(done(0.2, "s", 0, 0.2))) == ["b"]
+    assert turns(node.handle(done(0.4, "b", 0, 0.2))) == ["g"]
+
+
+def test_a_turn_that_nobody_needed_is_not_charged() -> None:
+    node = coordinator(DUE, g="gold", b="bronze")
+    node.handle(asks(0.0, "b"))
+    node.handle(done(5.0, "b", 0, 5.0))
+    assert node.classes is not None
+    assert node.classes._scheduler.credit_seconds["bronze"] > 0.0
+    node.handle(BatchStarted(5.1, "b", 1, {"rows": 100}, 4.0))
+    node.handle(done(10.0, "b", 1, 4.9))
+    assert node.classes._scheduler.credit_seconds["bronze"] < -4.0
+
+
+def test_a_query_that_seemed_to_have_nothing_waiting_becomes_due() -> None:
+    """It asked when nothing was known to wait, and is held for 6.4 s while rows may come."""
+    node = coordinator(DUE, g="gold", h="gold", b="bronze")
+    assert turns(node.handle(asks(0.6, "g"))) == ["g"]
+    node.handle(BatchStarted(0.6, "b", 0, {"rows": 0}, 0.0))
+    node.handle(asks(6.9, "h"))
+    assert turns(node.handle(done(7.0, "g", 0, 6.4))) == ["b"]
+
+
+def test_what_waits_grows_older_also_where_nothing_was_known_to_wait() -> None:
+    asked = BatchStarted(10.0, "alerts", 1, {"left": 0, "right": 0}, 1.0)
+    later = as_of(asked, 14.0, 50.0)
+    assert dict(later.waiting) == {"left": 100, "right": 100}
+    assert later.waiting_age_seconds == 3.0
+
+
+def test_batches_that_the_kill_switch_lets_run_share_the_node_too() -> None:
+    """Two at once for one second, 100 rows each: 5 ms of the node for a row, not 10."""
+    node = coordinator(a="gold", b="bronze")
+    node.handle(SettingsChanged(0.0, mode=Mode.OPEN))
+    for query in ("a", "b"):
+        node.handle(asks(0.0, query))
+    for query in ("a", "b"):
+        node.handle(done(1.0, query, 0, 1.0))
+    assert node.seconds_per_tuple("a") == pytest.approx(0.005)
+
+
+def test_idle_cores_open_places_and_busy_ones_close_them() -> None:
+    """Two turns; 1 of 2 cores idle for 2.5 s while three wait: 0.4 places a second more."""
+    counting = replace(SPARK, most_idle=0.1, cycle_seconds=0.5)
+    node = coordinator(counting, **{f"b{n}": "bronze" for n in range(5)})
+    for number in range(5):
+        node.handle(asks(0.0, f"b{number}", tasks=2))
+    granted: list[str] = []
+    for half in range(1, 7):
+        granted += turns(node.handle(Tick(0.5 * half, busy_cores=1.0)))
+    assert granted == ["b2"]
+    for half in range(7, 40):
+        assert turns(node.handle(Tick(0.5 * half, busy_cores=2.0))) == []
+    assert turns(node.handle(done(20.0, "b0", 0, 20.0))) == []  # there is no third place any more

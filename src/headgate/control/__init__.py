@@ -67,7 +67,7 @@ from headgate.control.redistribution import (
     redistribute,
     supply_portion,
 )
-from headgate.control.scheduler import ClassScheduler, TurnState
+from headgate.control.scheduler import ClassScheduler, TurnState, time_by_quota
 from headgate.control.spark_pid import SparkPid, SparkPidSettings
 
 __all__ = [
@@ -124,4 +124,5 @@ __all__ = [
     "redistribute",
     "share_node",
     "supply_portion",
+    "time_by_quota",
 ]

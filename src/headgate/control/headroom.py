@@ -129,6 +129,8 @@ class HeadroomSettings:
     normal_below:          a response below this share of the target is normal.
     smallest_gap:          smallest step down, as a share of the capacity.
     keep_at_least:         guaranteed share of the class's data; shedding stops there.
+    ease:                  a raise leaves at most this share of the shedding, so that a capacity
+                           that is far too low is left in a few steps. 1: equation 1 alone.
     """
 
     delay_target_seconds: float = 0.5
@@ -139,6 +141,7 @@ class HeadroomSettings:
     normal_below: float = 0.8
     smallest_gap: float = 0.02
     keep_at_least: float = 0.0
+    ease: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("delay_target_seconds", "cycle_seconds", "least_headroom"):
@@ -150,7 +153,7 @@ class HeadroomSettings:
                 f"initial_headroom must be from {self.least_headroom!r} to "
                 f"{self.most_headroom!r}, got {self.initial_headroom!r}"
             )
-        for name in ("normal_below", "keep_at_least"):
+        for name in ("normal_below", "keep_at_least", "ease"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"{name} must be from 0 to 1, got {getattr(self, name)!r}")
 
@@ -186,16 +189,22 @@ class HeadroomMonitor:
         self._cycles_to_wait = 0
         self._smooth_response_seconds = 0.0
 
-    def step(self, load: ClassLoad, response_seconds: float | None) -> HeadroomDecision:
+    def step(
+        self, load: ClassLoad, response_seconds: float | None, believable: float = math.inf
+    ) -> HeadroomDecision:
         """One load management cycle.
 
         load:             what the class asks for at the present input rates, before shedding.
         response_seconds: mean response time in the cycle; None when nothing came out.
+        believable:       the capacity that the class has by all that is known. A higher estimate
+                          is believed only while the response is short.
         """
         response = self._response(response_seconds)
         if not (0.0 <= load.private_load < math.inf and 0.0 <= load.shared_load < math.inf):
             load = ClassLoad(0.0)  # an impossible load is no ground to drop anything
         total = load.total
+        if not self._is_short(response_seconds):
+            self._set(min(self.headroom, believable))
         action = _ACTIONS[total > self.headroom, response]
         admitted = total - self._shed_fraction * load.private_load
         if (
@@ -255,7 +264,10 @@ class HeadroomMonitor:
         target = self.settings.delay_target_seconds
         seconds = min(response_seconds or 0.0, 2.0 * target)
         if action is HeadroomAction.RAISE:
-            self._set(adjusted_headroom(self.headroom, load))
+            raised, ease = adjusted_headroom(self.headroom, load), self.settings.ease
+            if ease < 1.0:  # it does what is admitted: try it with a part of the rest
+                raised = max(raised, load - ease * (load - admitted))
+            self._set(raised)
         else:
             gap = max(self.settings.smallest_gap, seconds / target - 1.0)
             self._set(adjusted_headroom(self.headroom, min(admitted, self.headroom), gap))

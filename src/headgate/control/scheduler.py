@@ -24,7 +24,7 @@ from enum import StrEnum
 
 from headgate.errors import UsageError
 
-__all__ = ["ClassScheduler", "TurnState"]
+__all__ = ["ClassScheduler", "TurnState", "time_by_quota"]
 
 _DUST = 1e-12
 """Credit below this is none: sums of slices are not exact."""
@@ -134,6 +134,25 @@ class ClassScheduler:
         if rounds > 0:
             for name in self._order:
                 self._credit[name] = min(0.0, self._credit[name] + rounds * self._quota[name])
+
+
+def time_by_quota(
+    wanted: Mapping[str, float], quota: Mapping[str, float], capacity: float = 1.0
+) -> dict[str, float]:
+    """What the scheduler gives to each class in the long run: all that it wants, or its part.
+
+    Who wants less than its quota gets it, and the rest falls to the others by their quotas.
+
+    >>> time_by_quota({"gold": 0.2, "silver": 0.5, "iron": 0.5},
+    ...               {"gold": 6, "silver": 3, "iron": 1})
+    {'gold': 0.2, 'silver': 0.5, 'iron': 0.3}
+    """
+    given: dict[str, float] = {}
+    left, shares = capacity, sum(quota[name] for name in wanted)
+    for name in sorted(wanted, key=lambda name: wanted[name] / quota[name]):
+        given[name] = min(wanted[name], max(0.0, left) * quota[name] / shares)
+        left, shares = left - given[name], shares - quota[name]
+    return {name: given[name] for name in wanted}
 
 
 def _checked(quota_seconds: Mapping[str, float]) -> dict[str, float]:

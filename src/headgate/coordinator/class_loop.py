@@ -20,6 +20,7 @@ from headgate.control import (
     HeadroomMonitor,
     HeadroomSettings,
     redistribute,
+    time_by_quota,
 )
 from headgate.coordinator.settings import ClassSettings
 from headgate.errors import UsageError
@@ -106,8 +107,10 @@ class ClassLoop:
     ) -> dict[str, float] | None:
         """One load cycle; returns the new portions when capacity has moved."""
         self._needs = needs or ClassNeeds()
+        most = self._most_headrooms(loads)
         for name in self._monitors:
-            self._step(name, loads.get(name, ClassLoad(0.0)), responses.get(name))
+            load = loads.get(name, ClassLoad(0.0))
+            self._step(name, load, responses.get(name), most.get(name, math.inf))
             late = self._is_late(name, responses.get(name))
             usage = self.usage[name]
             self._usage_sums[name] += max(_LATE_USAGE, usage) if late else usage
@@ -127,7 +130,21 @@ class ClassLoop:
             given = self._needs.targets_seconds.get(name)
         return self.settings.default_delay_seconds if given is None else given
 
-    def _step(self, name: str, load: ClassLoad, response_seconds: float | None) -> None:
+    def _most_headrooms(self, loads: Mapping[str, ClassLoad]) -> dict[str, float]:
+        """What the turns give to the classes that want more: their headroom is not above it.
+
+        Micro-batches are charged for their part of the time that passes, so the loads are in
+        parts of the node, and all of them together get all of it.
+        """
+        if self.settings.batch_every is None:
+            return {}
+        wanted = {name: load.total for name, load in loads.items()}
+        given = time_by_quota(wanted, self.portions)
+        return {name: part for name, part in given.items() if part < wanted[name]}
+
+    def _step(
+        self, name: str, load: ClassLoad, response_seconds: float | None, most: float
+    ) -> None:
         """One class's load manager.
 
         Micro-batches come seldom: before the first one has ended nothing is known, and
@@ -139,7 +156,7 @@ class ClassLoop:
             self.usage[name] = load.total / monitor.headroom
             return
         monitor.settings = replace(monitor.settings, delay_target_seconds=target)
-        decision = monitor.step(load, response_seconds)
+        decision = monitor.step(load, response_seconds, most)
         self.keep_fraction[name] = decision.keep_fraction
         self.usage[name] = decision.usage
 
@@ -212,5 +229,6 @@ class ClassLoop:
                 initial_headroom=headroom,
                 least_headroom=min(0.001, headroom),
                 keep_at_least=max(settings.least_keep, settings.keep_at_least.get(name, 0.0)),
+                ease=settings.ease,
             )
         )

@@ -103,6 +103,12 @@ class Coordinator:
         given_up = held is not None and now_seconds >= held[1] and bool(self._turns.waiting)
         return given_up or self._classes.is_due_at(now_seconds)
 
+    @property
+    def counts_cores(self) -> bool:
+        """True while a Tick should say how many cores have tasks."""
+        classes = self._classes
+        return classes is not None and classes.settings.most_idle < 1.0
+
     def handle(self, event: Event) -> list[Decision]:
         """What follows from one event."""
         if isinstance(event, BatchStarted):
@@ -128,15 +134,14 @@ class Coordinator:
         known = state.decided(event.batch)
         if known is not None:
             return list(known)
-        if (
-            self._classes is None
-            or state.settings.query_class is None
-            or self.mode is Mode.OPEN  # the kill switch: nobody waits
-        ):
+        if self._classes is None or state.settings.query_class is None:
             return self._decide(state, event)
         running = self._turns.running.get(event.query)
         if running is not None:  # its last batch has ended, though nobody said so
             self._turns.end(event.query, event.time_seconds)
+        if self.mode is Mode.OPEN:  # the kill switch: nobody waits
+            self._turns.run(event, event.time_seconds)
+            return self._decide(state, event)
         self._turns.waiting[event.query] = event
         return self._grant(event.time_seconds)
 
@@ -223,7 +228,8 @@ class Coordinator:
         response = None if target is None else state.growing_response_seconds(target)
         if target is not None and response is not None:
             decisions.append(_backlog_grows(query, response, query_class, target))
-        self._classes.used(query_class, share * event.busy_seconds)
+        if turn is None or turn.due:
+            self._classes.used(query_class, share * event.busy_seconds)
         if turn is not None:
             self._hold_for(query_class, now)
         return decisions + self._grant(event.time_seconds)
@@ -233,10 +239,13 @@ class Coordinator:
     def _hold_for(self, query_class: str, now_seconds: float) -> None:
         """Keep the place for a moment for the class that has just run, if it is entitled.
 
-        Not when the node would be idle meanwhile, where several may run at once.
+        Not when the node would be idle meanwhile, where several may run at once; nor where
+        turns go to what is due, whoever has just run.
         """
         classes = self._classes
-        if classes is None or (classes.settings.least_turns > 1 and not self._turns.running):
+        if classes is None or classes.settings.due_above > 0.0:
+            return
+        if classes.settings.least_turns > 1 and not self._turns.running:
             return
         if classes.is_worth_waiting_for(query_class, self._waiting_by_class().keys()):
             self._held_for = (query_class, now_seconds + classes.settings.grace_seconds)
@@ -260,16 +269,47 @@ class Coordinator:
                 if query_class not in by_class and now_seconds < until:
                     break
                 self._held_for = None
-            chosen = self._classes.next_class(by_class.keys())
+            due = self._due(by_class, now_seconds)
+            chosen = self._classes.next_class((due or by_class).keys())
             if chosen is None:
                 break
-            decisions += self._give_turn(chosen, by_class[chosen], now_seconds)
+            queries = (due or by_class)[chosen]
+            decisions += self._give_turn(chosen, queries, now_seconds, bool(due))
         return decisions
 
-    def _give_turn(self, chosen: str, queries: list[str], now_seconds: float) -> list[Decision]:
+    def _due(self, by_class: Mapping[str, list[str]], now_seconds: float) -> dict[str, list[str]]:
+        """The queries whose results would be late if they waited much longer.
+
+        Turns go to them first. A query with a fixed cost a batch could fill all of its class's
+        time with small batches, which nobody asked for; while another is due it waits until
+        its own batch is worth its cost.
+        """
+        due = {}
+        for name, queries in by_class.items():
+            own = [query for query in queries if self._is_due(query, now_seconds)]
+            if own:
+                due[name] = own
+        return due
+
+    def _is_due(self, query: str, now_seconds: float) -> bool:
+        classes, state = self._classes, self._queries[query]
+        assert classes is not None
+        target = state.settings.latency_target_seconds
+        share = classes.settings.due_above
+        if share <= 0.0 or target is None:
+            return True
+        asked = as_of(self._turns.waiting[query], now_seconds, state.offered_per_second)
+        age = asked.waiting_age_seconds
+        if age is None:
+            return True
+        return age + state.seconds_of_batch(sum(asked.waiting.values())) >= share * target
+
+    def _give_turn(
+        self, chosen: str, queries: list[str], now_seconds: float, due: bool
+    ) -> list[Decision]:
         query = self._turns.choose(queries, lambda name: self._rate(name, now_seconds))
         state = self._queries[query]
-        event = self._turns.grant(query, queries, now_seconds)
+        event = self._turns.grant(query, queries, now_seconds, due)
         turn = GrantTurn(query, event.batch, chosen)
         return [turn, *self._decide(state, as_of(event, now_seconds, state.offered_per_second))]
 
@@ -294,6 +334,8 @@ class Coordinator:
         if self._classes is None:
             return []
         now = event.time_seconds
+        if event.busy_cores is not None:
+            self._turns.observe_cores(event.busy_cores, self._classes.settings, now)
         cycle = self._cycle(self._classes, now) if self._classes.is_due(now) else []
         return cycle + self._grant(now)
 

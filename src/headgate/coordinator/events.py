@@ -122,9 +122,13 @@ class TurnReturned:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed. What is due is done: load cycles, and turns that nobody came back for."""
+    """Time has passed. What is due is done: load cycles, and turns that nobody came back for.
+
+    busy_cores: how many cores had tasks since the last tick, on average, where it was counted.
+    """
 
     time_seconds: float
+    busy_cores: float | None = None
 
 
 Event = (

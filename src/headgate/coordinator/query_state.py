@@ -190,11 +190,15 @@ class QueryState:
 
     def rate_of_batch(self, waiting: int) -> float:
         """Tuples a second if what waits ran now. A batch that is hardly filled is slow."""
+        seconds = self.seconds_of_batch(waiting)
+        return waiting / seconds if seconds > 0.0 else math.inf  # not known yet: find out
+
+    def seconds_of_batch(self, waiting: int) -> float:
+        """Node seconds for a batch that keeps what waits; 0 before anything is known."""
         costs = self._costs.costs
         if costs is None:
-            return math.inf  # not known yet: find out
-        seconds = self._fixed_seconds + costs.busy_seconds(waiting, waiting)
-        return waiting / seconds if seconds > 0.0 else math.inf
+            return 0.0
+        return self._fixed_seconds + costs.busy_seconds(waiting, waiting)
 
     @property
     def last_response(self) -> float | None:

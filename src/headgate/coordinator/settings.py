@@ -107,10 +107,19 @@ class ClassSettings:
     default_delay_seconds: delay target of a class that has none, neither here nor by the latency
                            targets of its queries; None never sheds for such a class.
     least_turns:           so many queries may have a turn at once, however wide they are.
-    cores:                 and as many more as long as their tasks are fewer than the cores.
+    cores:                 and as many more as long as their tasks are fewer than the cores,
+    most_idle:             or while more than this share of the cores is seen to have no task though
+                           a query waits: a batch leaves them idle while it is planned and
+                           committed. 1: nobody counts.
     batch_every:           for micro-batches, which have a fixed cost. A class asks for what it
                            needs with a batch in each such share of its delay target, not for
                            what small batches happen to cost. None: costs as they come.
+    due_above:             for micro-batches too. Turns go first to queries whose results would be
+                           older than this share of their target; time that no such query wants
+                           goes to the others, and is not charged. 0: every query is due.
+    ease:                  while a class sheds and its response is short, each look that finds so
+                           leaves at most this share of the shedding. The paper's equation (1)
+                           is slow where the cost of a tuple is learnt wrongly from few tuples.
     least_keep:            no class sheds more than all but this share: without any result it
                            would never learn that it could keep more.
     one_shedder:           one headroom for all classes together (the baseline of the paper).
@@ -128,7 +137,10 @@ class ClassSettings:
     default_delay_seconds: float | None = 1.0
     least_turns: int = 1
     cores: int = 1
+    most_idle: float = 1.0
     batch_every: float | None = None
+    due_above: float = 0.0
+    ease: float = 1.0
     least_keep: float = 0.0
     one_shedder: bool = False
 

@@ -40,6 +40,7 @@ from headgate.quantities import DURATION
 from headgate.reduction import Policy
 from headgate.spark.agent.agent import Agent
 from headgate.spark.agent.alarms import Alarm, Alarms
+from headgate.spark.agent.busy_cores import busy_cores
 from headgate.spark.agent.classes import checked_priorities, class_settings, class_views
 from headgate.spark.agent.clock import Clock
 from headgate.spark.agent.listener import EventThread, ProgressListener
@@ -131,7 +132,7 @@ class Headgate:
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
         settings = CoordinatorSettings(classes=classes, network=network)
-        self._agent = Agent(self.alarms_raised, self._record, settings)
+        self._agent = Agent(self.alarms_raised, self._record, settings, busy_cores(spark))
         self._server = AgentServer(self._agent, listening)
         self.measured: Callable[[], Network] | None = None  # of a network that is run
         self._events = EventThread(self.alarms_raised)

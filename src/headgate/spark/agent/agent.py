@@ -51,6 +51,7 @@ from headgate.spark.networks.network_export import MeasuredQuery
 
 __all__ = ["Agent", "TooLateError"]
 
+_COUNT_EVERY_SECONDS = 0.1
 _KEEP_JOURNAL_LINES = 20_000
 _MARGIN_SECONDS = 0.25
 _CLOCK_SKEW_SECONDS = 1.0
@@ -67,10 +68,17 @@ class TooLateError(Exception):
 
 
 class Agent:
-    """See the module. `record` gets every batch once, with the arrival rates at its gates."""
+    """See the module. `record` gets every batch once, with the arrival rates at its gates.
+
+    busy_cores: tells how many cores have tasks now; asked at every tick while there are classes.
+    """
 
     def __init__(
-        self, alarms: Alarms, record: Record, settings: CoordinatorSettings | None = None
+        self,
+        alarms: Alarms,
+        record: Record,
+        settings: CoordinatorSettings | None = None,
+        busy_cores: Callable[[], int] | None = None,
     ) -> None:
         self.alarms = alarms
         self._record = record
@@ -79,6 +87,9 @@ class Agent:
         self._lines: deque[str] = deque([self._journal.header()], maxlen=_KEEP_JOURNAL_LINES)
         self._coordinator_lock = threading.Lock()
         self._runs: dict[str, QueryRun] = {}
+        self._busy_cores = busy_cores
+        self._counted_at = 0.0
+        self._counted: list[int] = []  # cores that had tasks, at each look since the last tick
 
     # --- queries and settings ---------------------------------------------------------------
 
@@ -363,18 +374,21 @@ class Agent:
         return self.coordinator.classes is not None and run.query_class is not None
 
     def _return_turn(self, query: str, batch: int) -> None:
-        ticket = self._desk.ticket(query, batch)
-        if ticket is not None:
+        if self._desk.ticket(query, batch) is not None:
             self._desk.close(query)
-            self._handle(TurnReturned(time.time(), query, batch))
+        elif self.mode is not Mode.OPEN:  # there nobody waits, but who runs is counted
+            return
+        self._handle(TurnReturned(time.time(), query, batch))
 
     def tick(self) -> None:
         """Time has passed: load cycles, held turns, and turns of queries that went silent."""
         now = time.time()
         with self._coordinator_lock:
             wanted = self.coordinator.wants_tick(now)
+        self._count_cores(now)
         if wanted:
-            self._handle(Tick(now))
+            counted, self._counted = self._counted, []
+            self._handle(Tick(now, sum(counted) / len(counted) if counted else None))
         for ticket in self._desk.to_check(now):
             if ticket.is_overdue(now):
                 text = f"batch {ticket.batch} has its turn for long; others go on beside it"
@@ -382,6 +396,14 @@ class Agent:
                 self._return_turn(ticket.query, ticket.batch)
             elif not self._works(ticket):
                 self._return_turn(ticket.query, ticket.batch)
+
+    def _count_cores(self, now: float) -> None:
+        """A look at how many cores have tasks, ten times a second, while turns are taken."""
+        if self._busy_cores is None or not self.coordinator.counts_cores:
+            return
+        if not 0.0 <= now - self._counted_at < _COUNT_EVERY_SECONDS:
+            self._counted_at = now
+            self._counted.append(self._busy_cores())
 
     def _works(self, ticket: Ticket) -> bool:
         """The query is within a trigger, so its turn is in use."""

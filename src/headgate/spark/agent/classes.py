@@ -3,15 +3,17 @@
 No pyspark. The pure class loop is made for turns of milliseconds; a micro-batch takes
 tenths of seconds and has a fixed cost. So here
 
-- two batches run at once, and more while their tasks are fewer than the cores: a batch
-  leaves cores idle while Spark plans and commits it, and the other one uses them;
+- two batches run at once, and more while cores are seen without tasks though a query waits:
+  a batch leaves them idle while Spark plans and commits it;
+- turns go first to queries whose results would be older than half of their target. Others
+  wait until their batch is worth its fixed cost, or nobody else needs the time; a class that
+  is let would fill all of its time with small batches;
 - a class asks for what it needs with one batch in each latency target (what arrives in
-  between is then half a target old on average), and can lend the rest, though it would
-  fill all the time with small batches if it were let;
+  between is then half a target old on average), and can lend the rest;
 - a class is late when its response is above 0.65 of its target, not above 0.1;
-- capacity moves once in a second;
-- a place is held for 30 ms for a class that has just run and is entitled to go on, only
-  while another batch runs.
+- the estimate of a class's capacity is not above what the turns give it, unless its response
+  is short all the same, and then shedding is halved each time that this is seen;
+- capacity moves once in a second.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ def class_settings(priorities: Mapping[str, float], cores: int) -> ClassSettings
         cycle_seconds=0.5,
         redistribute_every=2,
         round_seconds=0.2,
-        grace_seconds=0.03,
         late_above=0.65,
         default_delay_seconds=None,
         least_turns=2,
         cores=max(1, cores),
+        most_idle=0.1,
         batch_every=1.0,
+        due_above=0.5,
+        ease=0.5,
         least_keep=0.05,
     )
 

@@ -1,0 +1,93 @@
+"""Three classes on a Spark application that is full, with batches that have a fixed cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from headgate.coordinator import ClassSettings, Mode
+from headgate.spark.agent.classes import class_settings
+from tests.coordinator.spark_node import SparkNode, SparkQuery
+
+PRIORITIES = {"gold": 6.0, "silver": 3.0, "bronze": 1.0}
+TARGETS = {"gold": 6.0, "silver": 8.0, "bronze": 10.0}
+COUNTS = {"gold": 3, "silver": 3, "bronze": 4}
+LENDING = class_settings(PRIORITIES, 2)
+PER_CLASS = replace(LENDING, redistribute_every=0)
+COMMON = replace(PER_CLASS, one_shedder=True)
+SETTLED = 60.0
+
+
+def queries() -> list[SparkQuery]:
+    """The second query of each class is a join, with one and a half times the fixed cost."""
+    found = []
+    for name, count in COUNTS.items():
+        for number in range(count):
+            dearer = 1.5 if number == 1 else 1.0
+            found.append(
+                SparkQuery(
+                    f"{name}{number}", name, TARGETS[name], 0.0, 0.25 * dearer, 0.15 * dearer
+                )
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def capacity() -> float:
+    """Rows a second when everybody runs at once and all have a backlog."""
+    node = SparkNode(queries(), LENDING, Mode.OPEN)
+    node.load(dict.fromkeys(PRIORITIES, 500.0))
+    node.run(60.0)
+    return node.kept_per_second(20.0)
+
+
+def measured(classes: ClassSettings, load: float) -> SparkNode:
+    """First everybody runs with a backlog, as where somebody had opened the gates; then turns."""
+    node = SparkNode(queries(), LENDING, Mode.OPEN)
+    node.load(dict.fromkeys(PRIORITIES, 400.0))
+    node.run(15.0)
+    node.use(classes)
+    node.load(dict.fromkeys(PRIORITIES, load / len(PRIORITIES)))
+    node.run(105.0)
+    return node
+
+
+@pytest.mark.parametrize("classes", [COMMON, PER_CLASS, LENDING], ids=["common", "own", "lending"])
+def test_nobody_loses_anything_within_the_capacity(capacity: float, classes: ClassSettings) -> None:
+    node = measured(classes, 0.85 * capacity)
+    for name in PRIORITIES:
+        assert node.loss(name, SETTLED) == 0.0
+        assert node.response(name, SETTLED) < 0.8 * TARGETS[name]
+    assert node.kept_per_second(SETTLED) == pytest.approx(0.85 * capacity, rel=0.05)
+
+
+def test_the_common_shedder_takes_from_everybody(capacity: float) -> None:
+    node = measured(COMMON, 1.5 * capacity)
+    losses = [node.loss(name, SETTLED) for name in PRIORITIES]
+    assert min(losses) > 0.1
+    assert max(losses) - min(losses) < 0.15
+
+
+@pytest.mark.parametrize("classes", [PER_CLASS, LENDING], ids=["own", "lending"])
+@pytest.mark.parametrize("load", [1.25, 1.5])
+def test_overload_takes_from_the_lowest_class_first(
+    capacity: float, classes: ClassSettings, load: float
+) -> None:
+    node = measured(classes, load * capacity)
+    gold, silver, bronze = (node.loss(name, SETTLED) for name in PRIORITIES)
+    assert gold < 0.05  # at 1.5 it asks for a little more than its six tenths
+    assert gold <= silver < 0.3
+    assert 0.3 < bronze < 0.9
+    for name, target in TARGETS.items():
+        assert node.response(name, SETTLED) < 1.1 * target
+    assert node.kept_per_second(SETTLED) > 0.9 * capacity
+
+
+def test_no_query_starves_inside_its_class(capacity: float) -> None:
+    node = measured(LENDING, 1.5 * capacity)
+    for query in node.queries.values():
+        batches = [d.time for d in node.done if d.query is query]
+        gaps = [b - a for a, b in pairwise(batches)]
+        assert max(gaps) < 3.0 * query.target_seconds
