@@ -245,6 +245,17 @@ def test_a_turn_goes_to_results_that_would_be_late_first() -> None:
     assert turns(node.handle(done(0.4, "b", 0, 0.2))) == ["g"]
 
 
+def test_a_target_for_a_percentile_is_due_by_the_age_at_that_percentile() -> None:
+    """Both wait for 1.7 s on average; the 95th percentile of that is 3.23 s, above half of 6 s."""
+    node = coordinator(DUE, g="gold", m="gold")
+    high = QuerySettings(("rows",), 6.0, "bronze", "model", {"percentile": 95.0})
+    node.handle(SettingsChanged(0.0, queries={"p": high}))
+    node.handle(asks(0.0, "g"))
+    for query in ("m", "p"):
+        node.handle(BatchStarted(0.1, query, 0, {"rows": 100}, 1.7))
+    assert turns(node.handle(done(0.1, "g", 0, 0.1))) == ["p"]
+
+
 def test_a_turn_that_nobody_needed_is_not_charged() -> None:
     node = coordinator(DUE, g="gold", b="bronze")
     node.handle(asks(0.0, "b"))

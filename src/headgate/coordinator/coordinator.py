@@ -17,6 +17,7 @@ only when rates have moved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from headgate.control import KeepDecision
@@ -142,7 +143,7 @@ class Coordinator:
         if self.mode is Mode.OPEN:  # the kill switch: nobody waits
             self._turns.run(event, event.time_seconds)
             return self._decide(state, event)
-        self._turns.waiting[event.query] = event
+        self._turns.wait(event)
         return self._grant(event.time_seconds)
 
     def _decide(self, state: QueryState, event: BatchStarted) -> list[Decision]:
@@ -292,17 +293,32 @@ class Coordinator:
         return due
 
     def _is_due(self, query: str, now_seconds: float) -> bool:
+        """Looked at again only when it can have become due: many wait, and all are asked often."""
+        due_at = self._turns.due_at.get(query)
+        if due_at is None or now_seconds >= due_at > -math.inf:
+            due_at = self._turns.due_at[query] = self._due_at(query, now_seconds)
+        return now_seconds >= due_at
+
+    def _due_at(self, query: str, now_seconds: float) -> float:
+        """The query is not due before this time; minus infinity if it is due."""
         classes, state = self._classes, self._queries[query]
-        assert classes is not None
-        target = state.settings.latency_target_seconds
-        share = classes.settings.due_above
-        if share <= 0.0 or target is None:
-            return True
+        settings = state.settings
+        target = settings.latency_target_seconds
+        if classes is None or classes.settings.due_above <= 0.0 or target is None:
+            return -math.inf
         asked = as_of(self._turns.waiting[query], now_seconds, state.offered_per_second)
         age = asked.waiting_age_seconds
         if age is None:
-            return True
-        return age + state.seconds_of_batch(sum(asked.waiting.values())) >= share * target
+            return -math.inf
+        at_quantile = 2.0 * settings.quantile  # of the age, where the mean is 1
+        waiting = sum(asked.waiting.values())
+        response = at_quantile * age + state.seconds_of_batch(waiting)
+        left = classes.settings.due_above * target - response
+        if left <= 0.0:
+            return -math.inf
+        rate = round(state.offered_per_second)
+        grows = at_quantile + state.seconds_of_batch(rate) - state.seconds_of_batch(0)
+        return now_seconds + left / max(1.0, grows)
 
     def _give_turn(
         self, chosen: str, queries: list[str], now_seconds: float, due: bool
@@ -421,6 +437,7 @@ class Coordinator:
                 known.change(settings)
         if event.classes is not None:
             self._classes = ClassLoop(event.classes)
+        self._turns.due_at.clear()  # targets may have changed
         return self._grant(event.time_seconds)
 
 

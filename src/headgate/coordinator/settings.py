@@ -65,6 +65,12 @@ class QuerySettings:
             )
         upstream_gates(self.after)
 
+    @property
+    def quantile(self) -> float:
+        """The quantile of latency that the target is for; the mean counts as 0.5."""
+        percentile = self.controller_settings.get("percentile")
+        return 0.5 if percentile is None else float(percentile) / 100.0
+
 
 def upstream_gates(after: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
     """All gates in front of each gate, from those directly in front of it.

@@ -58,6 +58,7 @@ class Turns:
     def __init__(self) -> None:
         self.waiting: OrderedDict[str, BatchStarted] = OrderedDict()
         self.running: dict[str, Turn] = {}
+        self.due_at: dict[str, float] = {}  # of queries that wait: not due before this time
         self._passed_over: dict[str, int] = {}
         self._now_seconds = 0.0
         self._counted_seconds = 0.0
@@ -85,6 +86,11 @@ class Turns:
         most = max(settings.least_turns, len(self.running) + len(self.waiting))
         self._places = min(max(moved, settings.least_turns), most)
 
+    def wait(self, event: BatchStarted) -> None:
+        """A query waits for its turn."""
+        self.waiting[event.query] = event
+        self.due_at.pop(event.query, None)
+
     def choose(self, queries: list[str], rate: Callable[[str], float]) -> str:
         """The query of a class that goes next: the highest rate, but nobody starves."""
         overdue = [name for name in queries if self._passed_over.get(name, 0) >= len(queries)]
@@ -101,6 +107,7 @@ class Turns:
     ) -> BatchStarted:
         """Take a query out of the queue and let it run."""
         event = self.waiting.pop(query)
+        self.due_at.pop(query, None)
         self.run(event, now_seconds, due)
         self._passed_over.pop(query, None)
         for other in passed_over:
@@ -125,6 +132,7 @@ class Turns:
         """The query has gone."""
         self.end(query, now_seconds)
         self.waiting.pop(query, None)
+        self.due_at.pop(query, None)
         self._passed_over.pop(query, None)
 
     def _advance(self, now_seconds: float) -> None:

@@ -398,12 +398,16 @@ class Agent:
                 self._return_turn(ticket.query, ticket.batch)
 
     def _count_cores(self, now: float) -> None:
-        """A look at how many cores have tasks, ten times a second, while turns are taken."""
+        """A look at how many cores have tasks, ten times a second, while there are classes."""
         if self._busy_cores is None or not self.coordinator.counts_cores:
             return
-        if not 0.0 <= now - self._counted_at < _COUNT_EVERY_SECONDS:
-            self._counted_at = now
+        if 0.0 <= now - self._counted_at < _COUNT_EVERY_SECONDS:
+            return
+        self._counted_at = now
+        try:
             self._counted.append(self._busy_cores())
+        except Exception:  # Spark is going, or does not tell: the places stay as they are
+            self._busy_cores = None
 
     def _works(self, ticket: Ticket) -> bool:
         """The query is within a trigger, so its turn is in use."""

@@ -1,0 +1,57 @@
+"""Cores that have tasks are counted for the coordinator."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.coordinator import CoordinatorSettings
+from headgate.spark.agent.agent import Agent
+from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.busy_cores import busy_cores
+from headgate.spark.agent.classes import class_settings
+from tests.spark.streams import wait_for
+
+
+def test_running_tasks_are_counted(spark: SparkSession) -> None:
+    count = busy_cores(spark)
+    wait_for(lambda: count() == 0)
+    sleep = F.expr("reflect('java.lang.Thread', 'sleep', cast(pmod(id, 1) + 2000 as bigint))")
+    rows = spark.range(0, 2, 1, 2).withColumn("slept", sleep).where("slept is not null")
+    job = threading.Thread(target=rows.collect)
+    job.start()
+    wait_for(lambda: count() == 2)
+    job.join()
+    wait_for(lambda: count() == 0)
+
+
+def agent_with(busy: Callable[[], int]) -> Agent:
+    settings = CoordinatorSettings(classes=class_settings({"gold": 1}, cores=2))
+    return Agent(Alarms(), lambda *_: None, settings, busy)
+
+
+def test_a_tick_tells_how_many_cores_were_busy() -> None:
+    looks = iter((0, 1, 2))
+    agent = agent_with(lambda: next(looks))
+    agent._counted = [2]
+    agent.tick()
+    assert '"busy_cores":1.0' in agent.journal_lines[-1]  # one look before, one at the tick
+
+
+def test_a_spark_that_does_not_tell_is_not_asked_again() -> None:
+    asked = []
+
+    def fail() -> int:
+        asked.append(1)
+        raise RuntimeError("stopped")
+
+    agent = agent_with(fail)
+    agent.tick()
+    time.sleep(0.15)
+    agent.tick()
+    assert len(asked) == 1
+    assert agent.alarms.all() == []
