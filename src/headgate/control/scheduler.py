@@ -143,9 +143,9 @@ def time_by_quota(
 
     Who wants less than its quota gets it, and the rest falls to the others by their quotas.
 
-    >>> time_by_quota({"gold": 0.2, "silver": 0.5, "iron": 0.5},
+    >>> time_by_quota({"gold": 0.25, "silver": 0.5, "iron": 0.5},
     ...               {"gold": 6, "silver": 3, "iron": 1})
-    {'gold': 0.2, 'silver': 0.5, 'iron': 0.3}
+    {'gold': 0.25, 'silver': 0.5, 'iron': 0.25}
     """
     given: dict[str, float] = {}
     left, shares = capacity, sum(quota[name] for name in wanted)
