@@ -276,6 +276,23 @@ def test_a_query_that_seemed_to_have_nothing_waiting_becomes_due() -> None:
     assert turns(node.handle(done(7.0, "g", 0, 6.4))) == ["b"]
 
 
+def test_a_clock_that_is_set_back_makes_nobody_wait_for_it() -> None:
+    """Bronze waits since 1000 s; then it is 10 s. Gold's rows are due each time, bronze's soon."""
+    node = coordinator(DUE, g="gold", h="gold", b="bronze")
+    node.handle(asks(1000.0, "g"))
+    node.handle(asks(1000.0, "b"))
+    order, running = [], "g"
+    for second in range(10, 16):
+        other = "h" if running == "g" else "g"
+        node.handle(BatchStarted(float(second), other, second, {"rows": 100}, 5.0))
+        batch = 0 if second == 10 else second - 1
+        order += turns(node.handle(done(second + 0.5, running, batch, 0.5)))
+        if order[-1] == "b":
+            return
+        running = order[-1]
+    pytest.fail(f"bronze got no turn: {order}")
+
+
 def test_what_waits_grows_older_also_where_nothing_was_known_to_wait() -> None:
     asked = BatchStarted(10.0, "alerts", 1, {"left": 0, "right": 0}, 1.0)
     later = as_of(asked, 14.0, 50.0)

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from headgate.coordinator import CoordinatorSettings
+from headgate.coordinator import BatchStarted, CoordinatorSettings, QuerySettings
 from headgate.spark.agent.agent import Agent
 from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.busy_cores import busy_cores
@@ -30,8 +31,15 @@ def test_running_tasks_are_counted(spark: SparkSession) -> None:
 
 
 def agent_with(busy: Callable[[], int]) -> Agent:
-    settings = CoordinatorSettings(classes=class_settings({"gold": 1}, cores=2))
-    return Agent(Alarms(), lambda *_: None, settings, busy)
+    """Two queries have a turn, the third one waits."""
+    settings = CoordinatorSettings(
+        {name: QuerySettings(("rows",), 3.0, "gold") for name in ("one", "two", "three")},
+        classes=class_settings({"gold": 1}, cores=2),
+    )
+    agent = Agent(Alarms(), lambda *_: None, settings, busy)
+    for query in settings.queries:
+        agent._handle(BatchStarted(time.time(), query, 0, {"rows": 10}, 0.1, tasks=2))
+    return agent
 
 
 def test_a_tick_tells_how_many_cores_were_busy() -> None:
@@ -40,6 +48,17 @@ def test_a_tick_tells_how_many_cores_were_busy() -> None:
     agent._counted = [2]
     agent.tick()
     assert '"busy_cores":1.0' in agent.journal_lines[-1]  # one look before, one at the tick
+
+
+def test_nobody_counts_while_nobody_waits() -> None:
+    agent = Agent(
+        Alarms(),
+        lambda *_: None,
+        CoordinatorSettings(classes=class_settings({"gold": 1}, cores=2)),
+        lambda: pytest.fail("counted"),
+    )
+    agent.tick()
+    assert '"busy_cores":null' in agent.journal_lines[-1]
 
 
 def test_a_spark_that_does_not_tell_is_not_asked_again() -> None:

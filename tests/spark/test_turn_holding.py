@@ -79,7 +79,6 @@ def test_a_question_is_held_in_steps_and_keeps_its_place(full: tuple[Fake, Fake,
     assert three.ask() is None
     assert three.ask() is None
     one.finish()
-    time.sleep(0.1)  # its class is entitled to go on: the place is held for a moment
     assert three.ask() is not None
     assert three.run.held[0] > 0.05
 
@@ -141,7 +140,6 @@ def test_what_was_held_is_not_part_of_the_batch(full: tuple[Fake, Fake, Fake]) -
     one, _, three = full
     assert three.ask() is None
     one.finish()
-    time.sleep(0.1)  # its class is entitled to go on: the place is held for a moment
     assert three.ask() is not None
     three.run.held[0] = 0.4
     three.finish()
@@ -180,3 +178,14 @@ def test_when_the_agent_dies_whoever_waits_keeps_everything(server: AgentServer)
     opened = reader.latestOffset(shed, None)  # type: ignore[arg-type]
     assert (opened["keep"], opened["note"]) == ({}, UNREACHABLE)
     reader.stop()
+
+
+def test_an_idle_query_with_open_gates_gives_its_turn_back_once(agent: Agent) -> None:
+    """It asks again and again for the same batch; the journal is not filled with that."""
+    agent.set_mode(Mode.OPEN)
+    idle = Fake(agent, "idle", "gold")
+    for _ in range(5):
+        assert idle.ask() is not None
+    assert not agent.coordinator.has_turn("idle", 0)
+    returned = [line for line in agent.journal_lines if "TurnReturned" in line]
+    assert len(returned) == 1

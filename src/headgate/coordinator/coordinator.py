@@ -106,9 +106,16 @@ class Coordinator:
 
     @property
     def counts_cores(self) -> bool:
-        """True while a Tick should say how many cores have tasks."""
+        """True while a Tick should say how many cores have tasks: somebody waits for them."""
         classes = self._classes
-        return classes is not None and classes.settings.most_idle < 1.0
+        return (
+            classes is not None and classes.settings.most_idle < 1.0 and bool(self._turns.waiting)
+        )
+
+    def has_turn(self, query: str, batch: int) -> bool:
+        """True while this batch counts as running."""
+        turn = self._turns.running.get(query)
+        return turn is not None and turn.batch == batch
 
     def handle(self, event: Event) -> list[Decision]:
         """What follows from one event."""
@@ -252,8 +259,7 @@ class Coordinator:
             self._held_for = (query_class, now_seconds + classes.settings.grace_seconds)
 
     def _returned(self, event: TurnReturned) -> list[Decision]:
-        running = self._turns.running.get(event.query)
-        if running is None or running.batch != event.batch:
+        if not self.has_turn(event.query, event.batch):
             return []
         self._turns.end(event.query, event.time_seconds)
         return self._grant(event.time_seconds)
@@ -294,6 +300,8 @@ class Coordinator:
 
     def _is_due(self, query: str, now_seconds: float) -> bool:
         """Looked at again only when it can have become due: many wait, and all are asked often."""
+        if now_seconds < self._turns.waiting[query].time_seconds:
+            return True  # the clock was set back: nobody knows how long it has waited
         due_at = self._turns.due_at.get(query)
         if due_at is None or now_seconds >= due_at > -math.inf:
             due_at = self._turns.due_at[query] = self._due_at(query, now_seconds)

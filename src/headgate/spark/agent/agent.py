@@ -376,9 +376,8 @@ class Agent:
     def _return_turn(self, query: str, batch: int) -> None:
         if self._desk.ticket(query, batch) is not None:
             self._desk.close(query)
-        elif self.mode is not Mode.OPEN:  # there nobody waits, but who runs is counted
-            return
-        self._handle(TurnReturned(time.time(), query, batch))
+        if self.coordinator.has_turn(query, batch):  # with the gates open there is no ticket
+            self._handle(TurnReturned(time.time(), query, batch))
 
     def tick(self) -> None:
         """Time has passed: load cycles, held turns, and turns of queries that went silent."""
