@@ -53,4 +53,5 @@ def measure(name: str) -> None:
         write_results(name, command, module.run())
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":  # benchmarks start processes of their own, which import this file
+    sys.exit(main(sys.argv[1:]))

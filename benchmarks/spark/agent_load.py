@@ -1,21 +1,23 @@
 """The agent under many queries: how long does an answer take?
 
-Not Spark: 50 real companions ask the real agent over its real socket, from threads of
-one process; a batch is a sleep. Each query has four gates, so 200 gates in all. What is
-measured is the time from question to answer, less the time that the query was held for
-its turn. Threads share one interpreter with the agent, which is worse than Spark, where
-each companion is a process of its own. `echo` is the same with an agent that answers
-without deciding anything: what the socket, the threads and the neighbours cost.
+Not Spark: 50 real companions ask the real agent over its real socket; a batch is a sleep.
+Each query has four gates, so 200 gates in all. What is measured is the time from question to
+answer, less the time that the query was held for its turn. The companions are threads of four
+other processes (on Spark each is a process of its own); they tell this one when a batch ends,
+as Spark's listener would. `echo` is the same with an agent that answers without deciding
+anything: what the socket, the threads and the neighbours cost.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from headgate.spark.sources.companion import CompanionReader
 __all__ = ["agent_latency"]
 
 _CLASSES = {"gold": 6.0, "silver": 3.0, "bronze": 1.0}
+_PROCESSES = 4
 
 
 class _Array:
@@ -112,32 +115,45 @@ def _measure(
     agent = kind(alarms, lambda *_: None, CoordinatorSettings(classes=classes))
     server = AgentServer(agent)
     names = list(_CLASSES)
-    all_queries = [
-        _Query(agent, n, gates, names[n % len(names)] if classed else None) for n in range(queries)
-    ]
+    made = {
+        q.name: q
+        for q in (
+            _Query(agent, n, gates, names[n % len(names)] if classed else None)
+            for n in range(queries)
+        )
+    }
+    spawn = multiprocessing.get_context("spawn")
+    children, threads = [], []
     answers: list[float] = []
-    stop = threading.Event()
-    threads = [
-        threading.Thread(target=_ask, args=(q, server, batch_seconds, stop, answers), daemon=True)
-        for q in all_queries
-    ]
-    for thread in threads:
+    for share in range(_PROCESSES):
+        ours, theirs = spawn.Pipe()
+        own = list(made)[share::_PROCESSES]
+        child = spawn.Process(
+            target=_ask_all, args=(own, str(server.address_file), batch_seconds, theirs)
+        )
+        child.start()
+        children.append((child, ours))
+        thread = threading.Thread(target=_listen, args=(ours, made, answers), daemon=True)
+        threads.append(thread)
+    for _, ours in children:
+        ours.recv()  # it is ready
+    for (_, ours), thread in zip(children, threads, strict=True):
+        ours.send("begin")
         thread.start()
     until = time.monotonic() + seconds
     processor = time.process_time()
     while time.monotonic() < until:
         time.sleep(0.02)
         agent.tick()
-    asked, processor = len(answers), time.process_time() - processor
-    stop.set()
-    server.close()  # whoever is held for a turn that will not come is let go
-    for thread in threads:
-        thread.join(timeout=10.0)
-    answers = answers[:asked]
-    p50, p99, most = np.percentile(answers, [50, 99, 100]) * 1e3
+    found, processor = list(answers), time.process_time() - processor
+    for child, _ in children:
+        child.terminate()
+        child.join()
+    server.close()
+    p50, p99, most = np.percentile(found, [50, 99, 100]) * 1e3
     return {
-        "decisions": len(answers),
-        "decisions_per_second": len(answers) / seconds,
+        "decisions": len(found),
+        "decisions_per_second": len(found) / seconds,
         "p50_ms": float(p50),
         "p99_ms": float(p99),
         "max_ms": float(most),
@@ -146,24 +162,54 @@ def _measure(
     }
 
 
+def _listen(pipe: Connection, queries: Mapping[str, _Query], answers: list[float]) -> None:
+    """Take in the ends of batches, as Spark's listener does: one after the other."""
+    try:
+        while True:
+            name, offset, began, length, took = pipe.recv()
+            query = queries[name]
+            answers.append(max(0.0, took - query.run.held.get(query.batch, 0.0)))
+            query.finish(offset, began, length)
+            pipe.send(name)
+    except (EOFError, OSError):
+        pass  # the askers are gone
+
+
+def _ask_all(names: Sequence[str], address: str, batch_seconds: float, pipe: Connection) -> None:
+    """In a process of its own: the companions of some queries."""
+    ended = {name: threading.Event() for name in names}
+    lock = threading.Lock()
+    for name in names:
+        given = (name, address, batch_seconds, pipe, lock, ended[name])
+        threading.Thread(target=_ask, args=given, daemon=True).start()
+    pipe.send("ready")
+    pipe.recv()
+    for event in ended.values():
+        event.set()
+    while True:
+        ended[pipe.recv()].set()
+
+
 def _ask(
-    query: _Query,
-    server: AgentServer,
+    name: str,
+    address: str,
     batch_seconds: float,
-    stop: threading.Event,
-    answers: list[float],
+    pipe: Connection,
+    lock: threading.Lock,
+    ended: threading.Event,
 ) -> None:
-    chance = random.Random(query.name)
-    options = {"agent": str(server.address_file), "query": query.name, "timeout": "20"}
-    reader = CompanionReader(options)
+    chance = random.Random(name)
+    reader = CompanionReader({"agent": address, "query": name, "timeout": "20"})
     offset = reader.initialOffset()
-    stop.wait(chance.random() * batch_seconds)
-    while not stop.is_set():
+    ended.wait()
+    time.sleep(chance.random() * batch_seconds)
+    while True:
+        ended.clear()
         asked = time.monotonic()
         offset = reader.latestOffset(offset, None)  # type: ignore[arg-type]
-        held = query.run.held.get(query.batch, 0.0)
-        answers.append(max(0.0, time.monotonic() - asked - held))
+        took = time.monotonic() - asked
         began, length = time.time(), batch_seconds * (0.5 + chance.random())
-        stop.wait(length)
-        query.finish(offset, began, length)
-    reader.stop()
+        time.sleep(length)
+        with lock:
+            pipe.send((name, offset, began, length, took))
+        ended.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,14 +18,14 @@ __all__ = [
 
 
 @contextmanager
-def spark_and_headgate() -> Iterator[tuple[Any, Any]]:
+def spark_and_headgate(settings: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Any]]:
     """A local session on two cores with Headgate attached; both are closed at the end."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     import headgate
 
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("headgate-benchmarks")
         .config("spark.ui.enabled", "false")
@@ -34,8 +34,8 @@ def spark_and_headgate() -> Iterator[tuple[Any, Any]]:
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "4g")
-        .getOrCreate()
     )
+    spark = builder.config(map=dict(settings or {})).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     try:
         with headgate.attach(spark) as hg:

@@ -10,9 +10,10 @@ batches, so the ratio of batch times is the ratio of throughput when saturated.
 nothing else, `observed` also counts and looks at arrivals as a gate does, in plain Spark; what
 `gate` has beyond that is the decision: asking, planning and logging it.
 `half_capacity`: Spark's rate source gives half of what `cheap` (or `heavy`) can do, a batch
-every second;
-throughput is rows a second from the first to the last measured batch.
-Medians of Spark's own times, the first batches of each round left out.
+every second; throughput is rows a second from the first to the last measured batch.
+Medians of Spark's own times. The first rounds and the first batches of each round are left out:
+a streaming query runs for days, and a JVM that has just started compiles for minutes.
+Checkpoints are written without a process for each file (`local_session.PLAIN_FILES`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from statistics import median
 from typing import Any
 
 from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
+from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["compare", "hashing", "run"]
 
-ROUNDS = 5
+ROUNDS = 7
+WARM_UP_ROUNDS = 3
 WARM_UP_BATCHES = 6
 BATCHES = 12
 _SMALL_ROWS = 1_000
@@ -38,7 +41,7 @@ _LEFT_OUT = 4
 
 def run(rounds: int = ROUNDS) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
-    with spark_and_headgate() as (spark, hg):
+    with spark_and_headgate(PLAIN_FILES) as (spark, hg):
         return {
             "small": compare(spark, hg, hashing(2), _SMALL_ROWS, rounds, _SMALL_WARM_UP),
             "parts": _parts(spark, hg, hashing(2), rounds),
@@ -69,16 +72,22 @@ def _parsing(stream: Any) -> Any:
 
 
 def compare(
-    spark: Any, hg: Any, work: Any, rows: int, rounds: int, warm_up: int = WARM_UP_BATCHES
+    spark: Any,
+    hg: Any,
+    work: Any,
+    rows: int,
+    rounds: int,
+    warm_up: int = WARM_UP_BATCHES,
+    warm_up_rounds: int = WARM_UP_ROUNDS,
 ) -> dict[str, Any]:
     print(f"  {rows} rows a batch ...", file=sys.stderr, flush=True)
     with_gate: list[dict[str, float]] = []
     without: list[dict[str, float]] = []
-    for number in range(rounds + 1):
+    for number in range(rounds + warm_up_rounds):
         sides = [(True, with_gate), (False, without)]
         for gated, results in sides if number % 2 == 0 else reversed(sides):
             times = _batch_times(spark, hg, work, rows, gated, warm_up)
-            if number > 0:  # the first round warms the machine up
+            if number >= warm_up_rounds:
                 results.append(times)
     ratios = [a["trigger_ms"] / b["trigger_ms"] for a, b in zip(with_gate, without, strict=True)]
     extra = [a["trigger_ms"] - b["trigger_ms"] for a, b in zip(with_gate, without, strict=True)]

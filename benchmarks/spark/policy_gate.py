@@ -9,8 +9,11 @@ most of them. Batches of the random gate and of the policies keep about as many 
 so the work behind the gate is the same. A batch takes about a second, as with a latency target
 of some seconds; `short_batches` has both policies with a fifth of the rows. `parsed_rows` has
 the row-wise one behind a JSON parser, as most streams come; the other rows are made of a hash
-and are about as cheap as rows can be. `cpu` is the CPU time of Spark's JVM for each batch: on
-a machine that others use too, its ratio says more than that of the batch times.
+and are about as cheap as rows can be. `counted` is the random gate again, with as many observed
+numbers of the same kinds as the row-wise policy has and without the policy: what it costs is the
+price of Spark's observed metrics, and the rest is the policy's own. `cpu` is the CPU time of
+Spark's JVM for each batch: on a machine that others use too, its ratio says more than that of
+the batch times.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ KEEP = 0.5
 def run(rounds: int = ROUNDS, rows: int = 1_000_000) -> dict[str, Any]:
     """The ratios are of a batch with the policy over one with the random gate."""
     policies = _policies()
-    by_columns = {name: policies[name] for name in ("random", "row_wise")}
+    by_columns = {name: policies[name] for name in ("random", "row_wise", "counted")}
     with spark_and_headgate() as (spark, hg):
         return _compare(spark, hg, by_columns, rows, rounds) | {
             "short_batches": _compare(spark, hg, policies, rows // 5, rounds),
@@ -66,7 +69,7 @@ def _policies() -> dict[str, Any]:
         .level(use("LATEST_PER_KEY", "keep"))
         .build()
     )
-    return {"random": None, "row_wise": row_wise, "queue_wise": queue_wise}
+    return {"random": None, "row_wise": row_wise, "queue_wise": queue_wise, "counted": None}
 
 
 def _compare(
@@ -108,7 +111,10 @@ def _batch_times(
     stream = stream.withColumn("key", F.col("value") % 1000)
     if parsed:
         stream = _through_json(stream)
-    gated = hg.gate(stream, "readings", arrival="timestamp", identity=["value"], policy=policy)
+    if name == "counted":
+        gated = _counted(spark, stream)
+    else:
+        gated = hg.gate(stream, "readings", arrival="timestamp", identity=["value"], policy=policy)
     work = gated.withColumn("hash", F.sha2(F.sha2(F.col("value").cast("string"), 256), 256))
     writer = work.where(F.col("hash") != "").writeStream.format("noop")
     query_name = f"policy_{name}_{rows}_{number}{'_parsed' if parsed else ''}"
@@ -125,6 +131,38 @@ def _batch_times(
         "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
         "kept_share": sum(c["kept"] for c in counts) / max(1, sum(c["offered"] for c in counts)),
     }
+
+
+def _counted(spark: Any, stream: Any) -> Any:
+    """The random gate that also observes what the row-wise policy does: four counts, one for
+    each level and one for odd rows, and the number, the sum and the largest of some readings.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from headgate.spark.gates.gate import add_gate
+    from headgate.spark.gates.row_columns import RandomRows
+
+    class Counted(RandomRows):
+        def columns(self, live: Any) -> dict[str, Any]:
+            counts = {
+                f"__headgate_count_{number}": (F.col("reading") > F.lit(200 * number)).cast(
+                    "bigint"
+                )
+                for number in range(4)
+            }
+            half = F.when(F.col("reading") < 500, F.col("reading").cast("double"))
+            return {**super().columns(live), **counts, "__headgate_half": half}
+
+        def metrics(self) -> list[Any]:
+            half = F.col("__headgate_half")
+            counts = [F.sum(f"__headgate_count_{n}").alias(f"count_{n}") for n in range(4)]
+            others = [F.count(half).alias("number"), F.sum(half).alias("sum")]
+            return [*counts, *others, F.max(half).alias("largest")]
+
+        def above(self, frame: Any) -> Any:
+            return frame.drop("__headgate_half", *(f"__headgate_count_{n}" for n in range(4)))
+
+    return add_gate(spark, stream, "readings", "timestamp", Counted(["value"]))
 
 
 def _through_json(stream: Any) -> Any:

@@ -25,6 +25,7 @@ from headgate.coordinator import (
     Tick,
     TurnReturned,
 )
+from headgate.coordinator.query_state import QueryState
 from headgate.coordinator.turns import Turns, as_of
 
 SPARK = ClassSettings(
@@ -324,3 +325,16 @@ def test_idle_cores_open_places_and_busy_ones_close_them() -> None:
     for half in range(7, 40):
         assert turns(node.handle(Tick(0.5 * half, busy_cores=2.0))) == []
     assert turns(node.handle(done(20.0, "b0", 0, 20.0))) == []  # there is no third place any more
+
+
+def test_a_target_for_a_percentile_is_compared_with_that_percentile() -> None:
+    settings = QuerySettings(("rows",), 6.0, "gold", controller_settings={"percentile": 95.0})
+    state = QueryState(settings)
+    batch = done(1.0, "q", 1, 0.5)
+    state.complete(replace(batch, latency_percentiles_seconds={50.0: 0.9, 95.0: 5.0}))
+    assert state.last_response == 5.0
+    state.complete(replace(batch, batch=2))  # nothing but the mean is known
+    assert state.last_response == 1.0
+    mean = QueryState(QuerySettings(("rows",), 6.0, "gold"))
+    mean.complete(replace(batch, latency_percentiles_seconds={95.0: 5.0}))
+    assert mean.last_response == 1.0

@@ -1,8 +1,8 @@
-"""A driver on a standalone cluster of two workers, where tasks fail and run again.
+"""A driver on a standalone cluster of two workers, where tasks run twice.
 
-Run by test_cluster.py. In every batch the first attempt at the first partition fails
-half-way. Each attempt leaves a file behind. A speculative copy is such an attempt too;
-Spark starts none on the host of the first one, so one machine cannot show it.
+Run by test_cluster.py. In every batch the first attempt at the first partition fails half-way
+(`fail`), or stands still for so long that Spark starts a copy beside it on the other host
+(`speculate`). Each attempt leaves a file behind.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from tests.spark.java_options import QUICK
 
 ROWS_PER_SECOND = 400
 BATCHES = 3
+STILL_SECONDS = 60.0
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",
+}
 
 
-def disturbed(attempts: Path) -> Any:
-    """A function for mapInArrow that passes rows on and fails at a first attempt."""
+def disturbed(attempts: Path, disturbance: str) -> Any:
+    """A function for mapInArrow that passes rows on and disturbs a first attempt."""
 
     def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -34,12 +42,14 @@ def disturbed(attempts: Path) -> Any:
         for rows in batches:
             yield rows
             if number == 0 and partition == 0 and rows.num_rows:
-                raise RuntimeError("the first attempt fails after some rows")
+                if disturbance == "fail":
+                    raise RuntimeError("the first attempt fails after some rows")
+                time.sleep(STILL_SECONDS)
 
     return pass_on
 
 
-def main(directory: Path, master: str) -> None:
+def main(directory: Path, master: str, disturbance: str) -> None:
     import pyspark
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -48,7 +58,7 @@ def main(directory: Path, master: str) -> None:
 
     import headgate
 
-    spark = (
+    builder = (
         SparkSession.builder.master(master)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "512m")
@@ -58,8 +68,9 @@ def main(directory: Path, master: str) -> None:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")
         .config("spark.sql.streaming.minBatchesToRetain", "1000")
-        .getOrCreate()
     )
+    settings: dict[str, Any] = {} if disturbance == "fail" else {**SPECULATION}
+    spark = builder.config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     attempts = directory / "attempts"
     attempts.mkdir()
@@ -72,7 +83,9 @@ def main(directory: Path, master: str) -> None:
         identity=["id"],
         dead_letters=directory / "letters",
     )
-    writer = stream.mapInArrow(disturbed(attempts), stream.schema).writeStream.format("parquet")
+    writer = stream.mapInArrow(disturbed(attempts, disturbance), stream.schema).writeStream.format(
+        "parquet"
+    )
     writer = writer.option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
     query = hg.start(writer, name="cluster")
@@ -90,4 +103,4 @@ def main(directory: Path, master: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -24,15 +24,19 @@ _STARTED = "Successfully registered with master"
 
 @contextmanager
 def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
-    """The address of a master whose workers, of one core and 1 GiB each, have come."""
+    """The address of a master whose workers, of one core and 1 GiB each, have come.
+
+    To Spark each worker is a host of its own (127.0.0.1, 127.0.0.2 ...), as on a real cluster.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     address = f"spark://127.0.0.1:{port}"
     started = []
     try:
-        own = ["--host", "127.0.0.1", "--webui-port", "0"]
-        started.append(_start(directory, "master.Master", *own, "--port", str(port)))
+        own = ["--host", "127.0.0.1", "--webui-port", "0", "--port", str(port)]
+        started.append(_start(directory, "master.Master", *own))
         for number in range(workers):
+            own = ["--host", f"127.0.0.{number + 1}", "--webui-port", "0"]
             size = ["--cores", "1", "--memory", "1g"]
             work = [*size, "--work-dir", str(directory / f"work{number}")]
             started.append(_start(directory, "worker.Worker", *own, *work, address))

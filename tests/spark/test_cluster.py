@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from headgate.spark.ledger.ledger_file import read_lines
@@ -14,13 +15,24 @@ from tests.spark.test_dead_letters_on_spark import expected_letters
 ROOT = Path(__file__).parents[2]
 
 
-def test_retried_tasks_on_a_standalone_cluster_change_nothing(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("disturbance", ["fail", "speculate"])
+def test_tasks_that_run_twice_on_a_standalone_cluster_change_nothing(
+    spark: SparkSession, tmp_path: Path, disturbance: str
 ) -> None:
-    """A master and two workers; every batch has a failed first attempt."""
+    """A master and two workers; every batch has a second attempt at its first partition.
+
+    It comes after the first one has failed, or as Spark's own copy of one that stands still.
+    """
     with standalone_cluster(tmp_path) as master:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.cluster_driver", str(tmp_path), master],
+            [
+                sys.executable,
+                "-m",
+                "tests.spark.cluster_driver",
+                str(tmp_path),
+                master,
+                disturbance,
+            ],
             cwd=ROOT,
             check=False,
             timeout=300,

@@ -132,7 +132,9 @@ class QueryState:
             self._last_response_seconds = response
             self._responses.append(response)
             if event.busy_seconds > 0.0:  # a batch that only warmed up says nothing
-                self._last_response = response
+                percentile = self.settings.controller_settings.get("percentile")
+                held = event.latency_percentiles_seconds.get(percentile) if percentile else None
+                self._last_response = response if held is None else held
         self._learn_load(event, offered, kept, share * event.busy_seconds)
         self._finished = (event, offered, kept)
 
@@ -202,7 +204,10 @@ class QueryState:
 
     @property
     def last_response(self) -> float | None:
-        """Latency of the last batch that taught something; it stands until the next one."""
+        """Latency of the last batch that taught something; it stands until the next one.
+
+        The mean, or the percentile that the query's target is for.
+        """
         return self._last_response
 
     def growing_response_seconds(self, delay_target_seconds: float) -> float | None:

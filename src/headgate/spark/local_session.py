@@ -22,9 +22,21 @@ from headgate.errors import DemoError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_machine", "java_major", "machine", "start_spark"]
+__all__ = ["PLAIN_FILES", "check_machine", "java_major", "machine", "start_spark"]
 
 CORES = 2
+PLAIN_FILES: Mapping[str, str] = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Settings with which a checkpoint on a local disk starts no process.
+
+Hadoop's usual local file system writes a checksum beside every file and starts a process (chmod)
+for it. With short batches that is most of the time of a batch.
+"""
 _GOOD_JAVA = (17, 21)
 _INSTALL_JAVA = (
     "install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora) or "

@@ -73,9 +73,12 @@ class Rows(Protocol):
 
 
 def passes_hash(hashed: Column, salt: Column, threshold: Column) -> Column:
-    """The rule of every gate. An int would hash differently, hence the cast."""
+    """The rule of every gate. An int would hash differently, hence the cast.
+
+    An open gate is asked for first: then the generated code computes no hash.
+    """
     mixed = F.xxhash64(hashed, salt.cast("bigint"))
-    return F.pmod(mixed, F.lit(EVERYTHING)) < threshold
+    return (threshold >= F.lit(EVERYTHING)) | (F.pmod(mixed, F.lit(EVERYTHING)) < threshold)
 
 
 class RandomRows:
