@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from matplotlib.image import imread
 
 from headgate import __version__
 from headgate.cli.demo_steps import shop_network, steps_at
+from headgate.cli.terminal import quiet_interrupt
 from tests.cli.conftest import Headgate
 
 
@@ -56,3 +58,14 @@ def test_even_drops_are_what_the_network_says() -> None:
     scaled = model.unshed(step.plan.rates * step.even_share)
     assert model.is_feasible(scaled)
     assert scaled.score / model.unshed(step.plan.rates).score == pytest.approx(step.even_share)
+
+
+def test_ctrl_c_is_noted_once_and_the_second_one_ends_the_command() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with quiet_interrupt() as pressed:
+        assert not pressed()
+        signal.raise_signal(signal.SIGINT)
+        assert pressed()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headgate.spark.local_session import PLAIN_FILES
 from headgate.spark.session import Headgate, attach
 from tests.spark.kafka_broker import Broker, KafkaJars, NoJarsError, kafka_jars
 
@@ -92,14 +93,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector_jars: str) -> Iter
         .config("spark.driver.memory", "2g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.jars", connector_jars)
-        # Spark's usual way to write a checkpoint forks a chmod for each file, most of the time
-        # of a small batch. The drivers that tests start and kill have it as usual.
-        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-        .config(
-            "spark.sql.streaming.checkpointFileManagerClass",
-            "org.apache.spark.sql.execution.streaming.checkpointing."
-            "FileSystemBasedCheckpointFileManager",
-        )
+        # The drivers that tests start and kill write their files as usual.
+        .config(map={**PLAIN_FILES})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

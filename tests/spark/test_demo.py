@@ -12,6 +12,7 @@ from headgate.demo.report import content, save
 from headgate.demo.run import run_demo
 from headgate.demo.scenario import QUICK
 from headgate.spark.session import Headgate
+from tests.spark.terminal import until_ctrl_c
 
 
 class Stages:
@@ -63,3 +64,10 @@ def test_the_same_crowd_runs_with_headgate_and_without(
         assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
     files = save(recording, tmp_path / "out")
     assert content(recording)["headline"] in files.page.read_text(encoding="utf-8")
+
+
+def test_ctrl_c_in_a_terminal_ends_the_demo_with_what_it_has(tmp_path: Path) -> None:
+    code, seen = until_ctrl_c("The crowd with Headgate", 3, "demo", "--quick", "--out", tmp_path)
+    assert code == 130, seen[-3000:]
+    assert "Traceback" not in seen
+    assert "Stopped" in seen

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.spark.ledger.ledger_file import LedgerFile
 from headgate.spark.session import Headgate, attach
-from tests.spark.streams import rows_of, wait_for, wait_for_batches
+from tests.spark.streams import expected_ids, rows_of, wait_for, wait_for_batches
 
 Replay = Callable[..., DataFrame]
 
@@ -101,6 +101,49 @@ def test_a_source_that_goes_back_offers_its_rows_again(
     wait_for(lambda: sum(row["offered"] for row in rows_of(hg, "rewound")) == 2000)
     assert query.isActive
     query.stop()
+
+
+def test_an_offset_log_that_cannot_be_written_ends_the_query_and_drops_nothing_unlogged(
+    spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    """Spark itself ends it. Mended, the query goes on; every row has the fate that is logged."""
+    checkpoint, out, name = tmp_path / "checkpoint", tmp_path / "out", "unlogged"
+    epoch = time.time()
+
+    def run(hg: Headgate) -> Any:
+        gated = hg.gate(
+            replay(rate=500, epoch=epoch), "orders", arrival="timestamp", identity=["id"]
+        )
+        writer = gated.writeStream.format("parquet").option("path", str(out))
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        query = hg.start(writer, name=name)
+        hg.limit(name, "orders", 0.4)
+        return query
+
+    with attach(spark, timeout="20s") as hg:
+        other = start(hg, replay(rate=500), "beside")
+        query = run(hg)
+        wait_for_batches(hg, name, 2)
+        (checkpoint / "offsets").rename(checkpoint / "aside")
+        (checkpoint / "offsets").write_text("in the way")
+        wait_for(lambda: query.exception(), what="the end of the query")
+        wait_for(lambda: alarms(hg, "query", name), what="an alarm")
+        (checkpoint / "offsets").unlink()
+        (checkpoint / "aside").rename(checkpoint / "offsets")
+        query = run(hg)
+        wait_for_batches(hg, name, 2)
+        assert query.exception() is None
+        wait_for_batches(hg, "beside", 1)
+        other.stop()
+        query.stop()
+        rows = rows_of(hg, name)
+    committed = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
+    ids = spark.read.parquet(str(out)).toPandas()["id"].tolist()  # type: ignore[index]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == expected_ids(spark, checkpoint, "orders", committed)
+    assert any(row["dropped"] for row in rows)
+    assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
+    assert [row["batch"] for row in rows] == sorted(committed)
 
 
 @pytest.mark.parametrize("format_number", [1, 2])

@@ -23,6 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headgate.network import parse_network
+from headgate.spark import RunSettings, run_network
 from headgate.spark.session import Headgate
 from headgate.spark.sources.source_offset import identity_seed, keeps
 from tests.spark.kafka_broker import Broker
@@ -151,6 +153,44 @@ def test_an_inline_gate_stands_behind_sparks_own_connector(
     rows = rows_of(hg, "inline")
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
     assert 1500 < sum(row["dropped"] for row in rows) < 2500
+
+
+def test_a_network_reads_kafka_and_goes_on_from_its_checkpoint(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.create("network")
+    broker.produce("network", range(3000))
+    network = parse_network(
+        f"""\
+network: orders of a topic
+nodes: {{A: {{capacity: 2}}}}
+streams:
+  orders:
+    source:
+      format: kafka
+      options: {{kafka.bootstrap.servers: "{broker.servers}", subscribe: network,
+                startingOffsets: earliest}}
+      arrival: timestamp
+      identity: [topic, partition, offset]
+operators:
+  texts: {{kind: map, input: orders, node: A,
+          code: "SELECT CAST(value AS STRING) AS text, partition, offset FROM orders"}}
+queries:
+  all: {{input: texts, latency: 600s, sink: {{format: parquet, options: {{path: {tmp_path}/out}}}}}}
+"""
+    )
+    settings = RunSettings(checkpoint=str(tmp_path / "checkpoints"))
+    for first, last in ((0, 3000), (3000, 5000)):
+        if first:
+            broker.produce("network", range(first, last))
+        with run_network(spark, network, settings) as run:
+            wait_for(lambda wanted=last - first: run.record.delivered.get("all", 0) >= wanted)
+            report = run.report()
+        [(gate, (offered, kept, dropped))] = report.gates["all"].items()
+        assert gate == "orders->texts"
+        assert (offered, kept, dropped) == (last, last, 0)  # the ledger goes on as well
+    found = written(spark, tmp_path / "out")
+    assert len(found) == len(set(found)) == 5000
 
 
 def test_a_query_of_sparks_connector_goes_on_with_a_gate_in_the_source(

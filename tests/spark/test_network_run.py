@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +21,11 @@ from headgate.spark import RunSettings, run_network
 from headgate.spark.networks.network_frames import NetworkFrames
 from headgate.spark.networks.network_groups import as_it_runs
 from headgate.spark.networks.network_run import NetworkRun
+from tests.spark.java_options import QUICK
+from tests.spark.standalone_cluster import HOME
+from tests.spark.terminal import until_ctrl_c
+
+ROOT = Path(__file__).parents[2]
 
 SPLIT = """\
 network: split run
@@ -192,3 +201,41 @@ queries:
     assert set(report.gates["first"]) == {"a->m@gold"}
     assert set(report.gates["second"]) == {"a->m@bronze"}
     assert classes == {"gold": 2.0, "bronze": 1.0}
+
+
+def test_spark_submit_runs_a_program_with_a_network(tmp_path: Path) -> None:
+    network = tmp_path / "split.yaml"
+    network.write_text(SPLIT)
+    done = subprocess.run(
+        [
+            HOME / "bin" / "spark-submit",
+            "--master=local[2]",
+            "--conf=spark.ui.enabled=false",
+            f"--conf=spark.driver.extraJavaOptions={QUICK}",
+            ROOT / "tests" / "spark" / "submitted_network.py",
+            network,
+            tmp_path / "report.json",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable},
+        check=False,
+        timeout=240,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert set(found["queries"]) == {"top", "bottom"}
+    assert parse_network(found["network"]).name == "split run"
+
+
+def test_ctrl_c_in_a_terminal_ends_the_run_with_its_report(tmp_path: Path) -> None:
+    """A real terminal: the table is drawn anew again and again until somebody presses Ctrl-C."""
+    network = tmp_path / "split.yaml"
+    network.write_text(SPLIT)
+    code, seen = until_ctrl_c("a->shared", 5, "run", network, "--master", "local[2]")
+    assert code == 0, seen[-3000:]
+    assert "Traceback" not in seen
+    end = seen[seen.rindex("a->shared") :]
+    assert "shared->heavy" in end
+    assert "Too short for figures" in end

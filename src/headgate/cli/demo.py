@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +14,10 @@ from rich.text import Text
 
 from headgate.cli.demo_live import LinesWatcher, LiveWatcher
 from headgate.cli.demo_simulated import simulated_demo
-from headgate.cli.terminal import errors, output, print_json
+from headgate.cli.terminal import errors, output, print_json, quiet_interrupt
 from headgate.demo.findings import find, headline, ledger_sentence
 from headgate.demo.page import NEXT_STEPS
-from headgate.demo.recording import Recording
+from headgate.demo.recording import Recording, Watcher
 from headgate.demo.report import Files, content, save
 from headgate.demo.scenario import FULL, QUICK, Settings
 from headgate.errors import DemoError, UsageError
@@ -111,8 +112,21 @@ def _watch(spark: SparkSession, recording: Recording, console: Console, director
     from headgate.spark import attach
 
     watcher = LiveWatcher(console) if console.is_terminal else LinesWatcher(console)
-    with attach(spark) as hg, watcher:
-        run_demo(spark, hg, recording, watcher, directory)
+    with quiet_interrupt() as pressed, attach(spark) as hg, watcher:
+        run_demo(spark, hg, recording, _Interruptible(watcher, pressed), directory)
+
+
+class _Interruptible:
+    """Passes on what a watcher is told, and stops the demo there when Ctrl-C was pressed."""
+
+    def __init__(self, watcher: Watcher, pressed: Callable[[], bool]) -> None:
+        self._watcher, self._pressed = watcher, pressed
+        self.stage, self.scene = watcher.stage, watcher.scene
+
+    def tick(self, elapsed_seconds: float) -> None:
+        if self._pressed():
+            raise KeyboardInterrupt
+        self._watcher.tick(elapsed_seconds)
 
 
 def _tell(recording: Recording, console: Console, out: Path, as_json: bool) -> None:

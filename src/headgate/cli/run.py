@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from headgate.cli.run_live import RunLines, RunTable, summary
 from headgate.cli.run_options import (
@@ -19,7 +20,7 @@ from headgate.cli.run_options import (
     read_loads,
     replay_options,
 )
-from headgate.cli.terminal import errors, output, print_json
+from headgate.cli.terminal import errors, output, print_json, quiet_interrupt
 from headgate.network import Network, load_network
 from headgate.simulation.arrivals import Arrivals
 from headgate.spark.local_session import PLAIN_FILES, check_machine, start_spark
@@ -140,22 +141,25 @@ def _run(
     try:
         spark.sparkContext.setLogLevel("ERROR")
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # said once, by us
-        with run_network(spark, network, chosen) as running:
-            stopped = _watch(running, seconds, console.is_terminal, as_json)
-            return running.report(), running.headgate.network(), stopped
+        with quiet_interrupt() as pressed, run_network(spark, network, chosen) as running:
+            _watch(running, seconds, pressed, console)
+            return running.report(), running.headgate.network(), pressed()
     finally:
         spark.stop()
 
 
-def _watch(running: NetworkRun, seconds: float | None, is_terminal: bool, as_json: bool) -> bool:
-    console = errors() if as_json else output()
-    watcher = RunTable(console, seconds) if is_terminal else RunLines(console, seconds)
+def _watch(
+    running: NetworkRun, seconds: float | None, pressed: Callable[[], bool], console: Console
+) -> None:
+    """Show how it goes until the time is over or somebody has pressed Ctrl-C."""
+    watcher = RunTable(console, seconds) if console.is_terminal else RunLines(console, seconds)
+
+    def look(elapsed: float) -> bool:
+        watcher.tick(running, elapsed)
+        return not pressed()
+
     with watcher:
-        try:
-            running.wait(seconds, lambda elapsed: watcher.tick(running, elapsed))
-        except KeyboardInterrupt:
-            return True
-    return False
+        running.wait(seconds, look)
 
 
 def _settings(

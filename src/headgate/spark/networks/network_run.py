@@ -168,16 +168,16 @@ class NetworkRun:
         return str(Path(self.settings.checkpoint) / re.sub(r"[^\w.-]+", "_", group.name))
 
     def wait(
-        self, seconds: float | None = None, looked: Callable[[float], None] | None = None
+        self, seconds: float | None = None, look: Callable[[float], bool] | None = None
     ) -> None:
         """Until the time is over or a query has ended; its error is raised.
 
-        looked: called about four times a second with the seconds since the start.
+        look: called about four times a second with the seconds since the start; False ends it.
         """
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < (seconds or float("inf")):
-            if looked is not None:
-                looked(elapsed)
+            if look is not None and not look(elapsed):
+                return
             for name, query in self.queries.items():
                 if not query.isActive:
                     error = query.exception()
