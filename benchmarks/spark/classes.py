@@ -86,11 +86,13 @@ class Flow:
     """What all queries did together while some seconds passed.
 
     busy_cores: cores that had a task, from looks ten times a second.
+    response_over_target: mean latency of the kept rows of a class; None if it kept none.
     """
 
     rows_per_second: float
     batches_per_second: float
     busy_cores: float
+    response_over_target: dict[str, float | None]
 
 
 class Workload:
@@ -121,6 +123,7 @@ class Workload:
         self.rates = {n: LiveArray(self.spark, (0, i)) for i, n in enumerate(PRIORITIES)}
         self.names: dict[str, list[str]] = {name: [] for name in PRIORITIES}
         self.queries: list[Any] = []
+        self.targets_seconds = dict(TARGETS_SECONDS)
         self._directory = directory
         self._controller = controller
 
@@ -185,8 +188,9 @@ class Workload:
     def change_targets(self, factor: float) -> None:
         """All latency targets times `factor`, while the queries run."""
         known = self.hg._agent.coordinator.queries
+        self.targets_seconds = {name: factor * own for name, own in TARGETS_SECONDS.items()}
         changed = {
-            name: replace(known[name], latency_target_seconds=factor * TARGETS_SECONDS[query_class])
+            name: replace(known[name], latency_target_seconds=self.targets_seconds[query_class])
             for query_class, names in self.names.items()
             for name in names
         }
@@ -324,7 +328,11 @@ def processed(work: Workload, seconds: float) -> Flow:
             total += row["kept"] * inside
             batches[row["query"], row["batch"]] = inside
     past = until - since
-    return Flow(total / past, sum(batches.values()) / past, sum(looks) / len(looks))
+    responses = {
+        name: None if (r := phase.response_seconds) is None else r / work.targets_seconds[name]
+        for name, phase in work.measure(since, until).items()
+    }
+    return Flow(total / past, sum(batches.values()) / past, sum(looks) / len(looks), responses)
 
 
 def tables(

@@ -4,9 +4,12 @@ For each load (times the capacity) and target, in one run:
 
 1. `saturated`: the same query without a gate on a source that always has more, in batches
    as long as the held ones, before and after; what was kept is compared with the mean of both.
-   Once also behind an open gate, which splits the generated code and can be faster: the load
-   is so many times the larger one.
-2. The query behind a gate: half the capacity, then a step to the load, then back.
+   Once also behind an open gate, which can happen to be faster: the load is so many times the
+   larger one.
+2. The query behind a gate: half the capacity, then a step to the load, then back. At last the
+   gate is opened and twice the capacity comes: what this very query processes when nothing
+   falls (`kept_over_opened`). A query that is started anew can be faster or slower by a third,
+   as its generated code was compiled; this comparison is free of that.
 
 Counted from the first batch that began after the step: the batches until the mean
 latency is within 10 % of the target and the following one too (settling); from the sixth
@@ -23,11 +26,12 @@ less than 95 %: `cheap_rows` shows one.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any
 
@@ -43,6 +47,12 @@ _BASE_SECONDS_WITH_STATE = 20.0
 _STEADY_WITHIN = 1.25
 _TRIES = 3
 _HELD_BATCHES = 14
+_OPENED_LOAD = 2.0
+_OPENED_TARGETS = 4.0
+"""How long it stays open, in targets: batches double until they are as long as the held ones."""
+_OPENED_LENGTHS = (0.6, 1.7)
+"""Batches are compared that are so long, in held ones: longer ones have less of the fixed cost."""
+_WARM_UP_SECONDS = 60.0
 _SETTLED_AFTER = 5
 _DEAR_ROW = (16, 40)
 _CHEAP_ROW = (20, 1)
@@ -85,11 +95,11 @@ def joined(spark: Any, gate: Any, options: dict[str, Any]) -> Any:
 
     sides = []
     half = {**options, "epoch": options.get("epoch", time.time())}
-    for name in ("rate", "peak"):
+    if "rate" in half:
+        half["rate"] = max(1, half["rate"] // 2)
+    for name in ("rates", "maxRowsPerTrigger"):
         if name in half:
-            half[name] = max(1, half[name] // 2)
-    if "maxRowsPerTrigger" in half:
-        half["maxRowsPerTrigger"] = tuple(max(1, rows // 2) for rows in half["maxRowsPerTrigger"])
+            half[name] = tuple(max(1, number // 2) for number in half[name])
     for name in ("left", "right"):
         stream = replay(spark, **half)
         stream = stream if gate is None else gate(stream, name)
@@ -108,6 +118,7 @@ def run() -> dict[str, Any]:
 
 
 def _measure_all(spark: Any, hg: Any) -> dict[str, Any]:
+    told("warming up", _warm_up, spark, hg)
     cells = [
         told(f"{load:g} times, {target:g} s", measure_cell, spark, hg, load, target)
         for target in TARGETS_SECONDS
@@ -164,6 +175,15 @@ def _measure_once(
     }
 
 
+def _warm_up(spark: Any, hg: Any) -> dict[str, Any]:
+    """A JVM that has just started is slow: the first capacity would be that of another machine."""
+    begun = time.monotonic()
+    while time.monotonic() < begun + _WARM_UP_SECONDS:
+        _saturated(spark, plain(_DEAR_ROW), TARGETS_SECONDS[0])
+        _saturated(spark, plain(_DEAR_ROW), TARGETS_SECONDS[0], hg=hg)
+    return {}
+
+
 def _saturated(
     spark: Any, build: Build, target_seconds: float, rows: int = 2000, hg: Any = None
 ) -> Saturation:
@@ -212,34 +232,40 @@ def _gated(
     seconds: float | None = None,
     base_seconds: float = _BASE_SECONDS,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Ledger rows (one a batch) of the phases base, crowd and calm."""
+    """Ledger rows (one a batch) of the phases base, crowd, calm and opened."""
     crowd_seconds = seconds or held_batches * target_seconds / 1.5 + target_seconds
-    epoch = time.time() + 1.0
-    options = {
-        "pattern": "flash crowd",
-        "rate": round(capacity / 2),
-        "peak": round(capacity * load),
-        "at": f"{base_seconds}s",
-        "for_": f"{crowd_seconds}s",
-        "epoch": epoch,
+    phases = {
+        "base": (0.5, base_seconds),
+        "crowd": (load, crowd_seconds),
+        "calm": (0.5, 3.0 * target_seconds),
+        "opened": (_OPENED_LOAD, 0.0 if seconds else _OPENED_TARGETS * target_seconds),
     }
+    lengths = {phase: math.ceil(length) for phase, (_, length) in phases.items()}
+    rates = [
+        round(capacity * times)
+        for phase, (times, _) in phases.items()
+        for _ in range(lengths[phase])
+    ]
+    epoch = time.time() + 1.0
+    options = {"pattern": "steps", "rates": tuple(rates), "step": "1s", "epoch": epoch}
     name = f"loop{time.time_ns()}"
-
+    starts = dict(zip(phases, accumulate(lengths.values(), initial=epoch), strict=False))
+    mode = hg.mode()
     writer = build(spark, partial(_gate, hg), options)
     query = hg.start(writer, name=name, latency=target_seconds)
-    step = epoch + base_seconds
-    fall = step + crowd_seconds
     try:
-        _wait_until(query, fall + 3.0 * target_seconds)
+        _wait_until(query, starts["opened"])
+        if lengths["opened"]:
+            hg.mode("open")
+            _wait_until(query, starts["opened"] + lengths["opened"])
     finally:
         query.stop()
-    rows = _by_batch(hg, name)
-    begun = [(row, row["time_seconds"] - row["duration_seconds"]) for row in rows]
-    return {
-        "base": [row for row, start in begun if start < step],
-        "crowd": [row for row, start in begun if step <= start < fall],
-        "calm": [row for row, start in begun if start >= fall],
-    }
+        hg.mode(mode)
+    found: dict[str, list[dict[str, Any]]] = {phase: [] for phase in phases}
+    for row in _by_batch(hg, name):
+        begun = row["time_seconds"] - row["duration_seconds"]
+        found[next((p for p in reversed(phases) if begun >= starts[p]), "base")].append(row)
+    return found
 
 
 def _by_batch(hg: Any, query: str) -> list[dict[str, Any]]:
@@ -265,11 +291,16 @@ def _judge(rows: dict[str, Any], target_seconds: float, saturated: float) -> dic
     mean = sum(row["latency_mean_seconds"] * row["kept"] for row in held) / max(kept, 1)
     p95 = sum(row["latency_p95_seconds"] * row["kept"] for row in held) / max(kept, 1)
     shedding = [row["dropped"] > 0 for row in calm]
+    batch_seconds = median(row["duration_seconds"] for row in held) if held else None
+    kept_a_second = kept / max(seconds, 1e-9)
+    opened = _opened_rate(rows["opened"], batch_seconds or target_seconds)
     return {
         "batches_held": len(held),
         "mean_over_target": mean / target_seconds,
         "p95_over_target": p95 / target_seconds,
-        "kept_over_saturated": kept / max(seconds, 1e-9) / saturated,
+        "kept_over_saturated": kept_a_second / saturated,
+        "kept_over_opened": None if opened is None else kept_a_second / opened,
+        "opened_rows_per_second": opened,
         "kept_share": kept / max(sum(row["offered"] for row in held), 1),
         "batches_to_settle": None if settled_at is None else settled_at + 1,
         "batches_still_shedding": len(shedding) - shedding[::-1].index(True)
@@ -277,8 +308,18 @@ def _judge(rows: dict[str, Any], target_seconds: float, saturated: float) -> dic
         else 0,
         "dropped_before_the_step": sum(row["dropped"] for row in rows["base"]),
         "latency_mean_seconds_by_batch": [row["latency_mean_seconds"] for row in crowd],
-        "batch_seconds": median(row["duration_seconds"] for row in held) if held else None,
+        "batch_seconds": batch_seconds,
     }
+
+
+def _opened_rate(rows: list[dict[str, Any]], batch_seconds: float) -> float | None:
+    """Rows a second of batches about as long as the held ones; None if there was none."""
+    least, most = (times * batch_seconds for times in _OPENED_LENGTHS)
+    alike = [row for row in rows if not row["dropped"] and least <= row["duration_seconds"] <= most]
+    if not alike:
+        return None
+    seconds = sum(row["duration_seconds"] for row in alike)
+    return float(sum(row["kept"] for row in alike) / seconds)
 
 
 def _wait_until(query: Any, when: float) -> None:

@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 __all__ = [
     "costly",
+    "jvm_cpu_seconds",
     "progress_of",
     "replay",
     "spark_and_headgate",
@@ -63,6 +65,13 @@ def costly(column: str, rounds: int, length: int = 1) -> Any:
     for _ in range(rounds - 1):
         value = F.sha2(F.repeat(value, F.lit(length)) if length > 1 else value, 512)
     return value
+
+
+def jvm_cpu_seconds(spark: Any) -> float:
+    """CPU time of the JVM so far: of driver and tasks, not of Python. Linux only."""
+    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def progress_of(query: Any) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ batches, so the ratio of batch times is the ratio of throughput when saturated.
 `parts`: what of it comes from where, on small batches. `filter` has the hash of a gate and
 nothing else, `observed` also counts and looks at arrivals as a gate does, in plain Spark; what
 `gate` has beyond that is the decision: asking, planning and logging it.
-`half_capacity`: Spark's rate source gives half of what `cheap` (or `heavy`) can do, a batch
-every second; throughput is rows a second from the first to the last measured batch.
+`half_capacity`: Spark's rate source gives half of what `cheap` (or another) can do, a batch
+every second; throughput is rows a second from the first to the last measured batch. `cpu` is
+the CPU time of Spark's JVM for each batch, which other work on the machine moves less.
 Medians of Spark's own times. The first rounds and the first batches of each round are left out:
 a streaming query runs for days, and a JVM that has just started compiles for minutes.
 Checkpoints are written without a process for each file (`local_session.PLAIN_FILES`).
@@ -25,7 +26,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
+from benchmarks.spark.environment import costly, jvm_cpu_seconds, progress_of, spark_and_headgate
 from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["compare", "hashing", "run"]
@@ -37,6 +38,7 @@ BATCHES = 12
 _SMALL_ROWS = 1_000
 _SMALL_WARM_UP = 25  # batches so short that the JVM is still learning
 _LEFT_OUT = 4
+_WARM_UP_AT_RATE = 1
 
 
 def run(rounds: int = ROUNDS) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def run(rounds: int = ROUNDS) -> dict[str, Any]:
             "parsing": compare(spark, hg, _parsing, 100_000, rounds),
             "heavy": compare(spark, hg, hashing(40), 20_000, rounds),
             "half_capacity": _half_capacity(spark, hg, hashing(2), 200_000, rounds),
+            "half_capacity_parsing": _half_capacity(spark, hg, _parsing, 100_000, rounds),
             "half_capacity_heavy": _half_capacity(spark, hg, hashing(40), 20_000, rounds),
         }
 
@@ -158,33 +161,39 @@ def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
 def _half_capacity(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
     print("  half capacity ...", file=sys.stderr, flush=True)
     saturated = rows / (_batch_times(spark, hg, work, rows, False)["trigger_ms"] / 1000.0)
-    with_gate: list[tuple[float, float]] = []
-    without: list[tuple[float, float]] = []
-    for number in range(rounds + 1):
+    with_gate: list[tuple[float, float, float]] = []
+    without: list[tuple[float, float, float]] = []
+    for number in range(rounds + _WARM_UP_AT_RATE):
         sides = [(True, with_gate), (False, without)]
         for gated, results in sides if number % 2 == 0 else reversed(sides):
             seen = _at_rate(spark, hg, work, round(saturated / 2.0), gated)
-            if number > 0:
+            if number >= _WARM_UP_AT_RATE:
                 results.append(seen)
     pairs = list(zip(with_gate, without, strict=True))
     extra = [a[1] - b[1] for a, b in pairs]
+    extra_cpu = [a[2] - b[2] for a, b in pairs]
     ratios = [a[0] / b[0] for a, b in pairs]
     return {
         "rows_per_second": round(saturated / 2.0),
         "rounds": rounds,
-        "batch_ms_with_gate": median(ms for _, ms in with_gate),
-        "batch_ms_without_gate": median(ms for _, ms in without),
+        "batch_ms_with_gate": median(ms for _, ms, _ in with_gate),
+        "batch_ms_without_gate": median(ms for _, ms, _ in without),
         "extra_ms_median": median(extra),
         "extra_ms_least": min(extra),
         "extra_ms_most": max(extra),
+        "cpu_ms_with_gate": median(cpu for _, _, cpu in with_gate),
+        "cpu_ms_without_gate": median(cpu for _, _, cpu in without),
+        "extra_cpu_ms_median": median(extra_cpu),
+        "extra_cpu_ms_least": min(extra_cpu),
+        "extra_cpu_ms_most": max(extra_cpu),
         "throughput_ratio_median": median(ratios),
         "throughput_ratio_least": min(ratios),
         "throughput_ratio_most": max(ratios),
     }
 
 
-def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[float, float]:
-    """Rows a second that were processed, and the median milliseconds of a batch."""
+def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[float, float, float]:
+    """Rows a second, the median milliseconds of a batch, and its CPU time."""
     stream = spark.readStream.format("rate").option("rowsPerSecond", rate)
     stream = stream.option("numPartitions", 2).load()
     if gated:
@@ -193,15 +202,23 @@ def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[fl
     name = f"half{time.time_ns()}"
     query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
     try:
-        while len(_full(query)) < _LEFT_OUT + BATCHES:
-            time.sleep(0.1)
+        before = _wait_for(query, _LEFT_OUT), jvm_cpu_seconds(spark)
+        after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark)
     finally:
         query.stop()
+    cpu = 1000.0 * (after[1] - before[1]) / (after[0] - before[0])
     batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
     times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
     rows = sum(batch["numInputRows"] for batch in batches[1:])
     milliseconds = median(batch["durationMs"]["triggerExecution"] for batch in batches)
-    return rows / (times[-1] - times[0]), float(milliseconds)
+    return rows / (times[-1] - times[0]), float(milliseconds), cpu
+
+
+def _wait_for(query: Any, batches: int) -> int:
+    """Wait for so many batches with rows; how many there are."""
+    while (count := len(_full(query))) < batches:
+        time.sleep(0.1)
+    return count
 
 
 def _full(query: Any) -> list[dict[str, Any]]:

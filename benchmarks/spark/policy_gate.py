@@ -3,15 +3,16 @@
 Queries that differ only in the gate run in turn, some rounds, in one Spark session: the
 random gate, and gates with a policy of three levels, row-wise (Spark columns) or
 queue-wise (Arrow). All of them shed: each is limited to about the same share of its
-tuples. Medians of Spark's own batch times, the first batches of each round left out.
+tuples. Medians of Spark's own batch times, the first two rounds and the first batches of each
+round left out: the JVM compiles for a minute, and longer where there is more code.
 The ratios are of rounds that ran one after the other; the spread is the least and the
 most of them. Batches of the random gate and of the policies keep about as many tuples,
 so the work behind the gate is the same. A batch takes about a second, as with a latency target
 of some seconds; `short_batches` has both policies with a fifth of the rows. `parsed_rows` has
 the row-wise one behind a JSON parser, as most streams come; the other rows are made of a hash
-and are about as cheap as rows can be. `counted` is the random gate again, with as many observed
+and are about as cheap as rows can be. `counted` is the random gate again, with as many counted
 numbers of the same kinds as the row-wise policy has and without the policy: what it costs is the
-price of Spark's observed metrics, and the rest is the policy's own. `cpu` is the CPU time of
+price of counting, and the rest is the policy's own. `cpu` is the CPU time of
 Spark's JVM for each batch: on a machine that others use too, its ratio says more than that of
 the batch times.
 """
@@ -19,18 +20,17 @@ the batch times.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import spark_and_headgate
+from benchmarks.spark.environment import jvm_cpu_seconds, spark_and_headgate
 
 __all__ = ["run"]
 
 ROUNDS = 5
+WARM_UP_ROUNDS = 2
 WARM_UP_BATCHES = 8
 BATCHES = 14
 KEEP = 0.5
@@ -77,11 +77,11 @@ def _compare(
 ) -> dict[str, Any]:
     print(f"  {rows} rows a batch{', parsed' if parsed else ''} ...", file=sys.stderr, flush=True)
     times: dict[str, list[dict[str, float]]] = {name: [] for name in policies}
-    for number in range(rounds + 1):
+    for number in range(rounds + WARM_UP_ROUNDS):
         names = list(policies) if number % 2 == 0 else list(reversed(policies))
         for name in names:
             measured = _batch_times(spark, hg, rows, name, policies[name], number, parsed)
-            if number > 0:  # the first round warms the machine up
+            if number >= WARM_UP_ROUNDS:
                 times[name].append(measured)
     result: dict[str, Any] = {"rows_per_batch": rows, "rounds": rounds, "keep_fraction": KEEP}
     for name, found in times.items():
@@ -120,16 +120,16 @@ def _batch_times(
     query_name = f"policy_{name}_{rows}_{number}{'_parsed' if parsed else ''}"
     query = hg.start(writer, name=query_name, latency="600s")
     hg.limit(query_name, "readings", KEEP)
-    before = _wait_for(query, WARM_UP_BATCHES), _cpu_seconds(spark)
-    after = _wait_for(query, WARM_UP_BATCHES + BATCHES), _cpu_seconds(spark)
+    before = _wait_for(query, WARM_UP_BATCHES), jvm_cpu_seconds(spark)
+    after = _wait_for(query, WARM_UP_BATCHES + BATCHES), jvm_cpu_seconds(spark)
     query.stop()
     progress = [json.loads(p.json) for p in query.recentProgress][WARM_UP_BATCHES:]
-    counts = [p["observedMetrics"]["headgate:readings"] for p in progress]
+    counts = hg.report().sums[query_name, "readings"]
     return {
         "trigger_ms": median(p["durationMs"]["triggerExecution"] for p in progress),
         "add_ms": median(p["durationMs"]["addBatch"] for p in progress),
         "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
-        "kept_share": sum(c["kept"] for c in counts) / max(1, sum(c["offered"] for c in counts)),
+        "kept_share": counts.kept / max(1, counts.offered),
     }
 
 
@@ -184,10 +184,3 @@ def _wait_for(query: Any, batches: int) -> int:
             raise RuntimeError(str(query.exception()))
         time.sleep(0.05)
     return count
-
-
-def _cpu_seconds(spark: Any) -> float:
-    """CPU time of the JVM so far: of driver and tasks, not of Python. Linux only."""
-    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -153,6 +153,17 @@ def test_an_asker_that_has_gone_changes_nothing_but_opens(query: Query) -> None:
     assert any(alarm.kind == "agent" for alarm in query.alarms.all())
 
 
+def test_a_query_that_ends_while_it_asks_keeps_everything(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overload(query)
+    query.finish(9000, 9.0)
+    monkeypatch.setattr(query.agent, "_pace", query.agent.remove)
+    assert not query.ask().sheds
+    assert query.array.values == (0, EVERYTHING, 0)
+    assert not any(alarm.kind == "unknown query" for alarm in query.alarms.all())
+
+
 def test_an_error_in_a_decision_keeps_everything(query: Query) -> None:
     overload(query)
 

@@ -69,7 +69,8 @@ def test_turns_by_class_on_one_shared_source(
     assert {row["query_class"] for row in bronze} == {"bronze"}
     assert any(row["held_seconds"] > 0.05 for row in bronze)
     assert sum(classed.share().values()) == pytest.approx(1.0)
-    assert classed.share()["bronze"] > 0.1  # lent by the others, who need little
+    # Lent by the others, who need little: once they have caught up with a slow start.
+    wait_for(lambda: classed.share()["bronze"] > 0.1, what="a loan to bronze")
     assert classed.ledger().where("query_class = 'gold'").count() > 0
     assert "rows: " in classed.explain("bronze")
     assert "class bronze: share" in classed.explain("bronze")

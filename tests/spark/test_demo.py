@@ -61,7 +61,8 @@ def test_the_same_crowd_runs_with_headgate_and_without(
     if late > 3.0 * QUICK.target_seconds and len(ours.batches) > 3:
         # The machine did not become fast enough for the crowd after it was measured.
         assert found.with_headgate.dropped > 0
-        assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
+        if (found.with_headgate.worst_latency_seconds or 0.0) < late:  # nor slow while it shed
+            assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
     files = save(recording, tmp_path / "out")
     assert content(recording)["headline"] in files.page.read_text(encoding="utf-8")
 

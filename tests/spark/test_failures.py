@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.spark.ledger.ledger_file import LedgerFile
+from headgate.spark.plans import plan_rewrite
 from headgate.spark.session import Headgate, attach
 from tests.spark.streams import expected_ids, rows_of, wait_for, wait_for_batches
 
@@ -182,3 +184,48 @@ def test_a_checkpoint_of_another_version_of_headgate(
         else:
             assert again["dropped"] == 0
             assert alarms(second, "checkpoint", name)
+
+
+def test_a_plan_that_cannot_be_rewritten_runs_without_its_gates(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("'JavaPackage' object is not callable")
+
+    monkeypatch.setattr(plan_rewrite.PlanRewrite, "of", broken)
+    query = start(hg, replay(rate=500), "as it is")
+    wait_for(lambda: len(query.recentProgress) >= 2, what="two batches")
+    [text] = alarms(hg, "not gated", "as it is")
+    assert "'JavaPackage' object is not callable" in text
+    assert query.isActive
+    query.stop()
+
+
+def test_where_rows_cannot_be_counted_in_generated_code_spark_observes_them(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("'JavaPackage' object is not callable")
+
+    monkeypatch.setattr(plan_rewrite, "RowCounts", broken)
+    query = start(hg, replay(rate=500), "observed")
+    rows = wait_for_batches(hg, "observed", 2)
+    query.stop()
+    assert sum(row["offered"] for row in rows) > 0
+    assert alarms(hg, "not gated", "observed") == []
+
+
+def test_rows_of_the_last_batch_are_written_though_its_query_has_ended_meanwhile(
+    hg: Headgate,
+) -> None:
+    """The thread of the events is so late that the query's end waits behind its last batch."""
+    goes_on = threading.Event()
+    hg._events.put(lambda: goes_on.wait(60) and None)
+    options = {"rate": 1e6, "rows": 900, "maxRowsPerTrigger": 400, "epoch": 1}
+    stream = hg.read("replay", "orders", options)
+    query = hg.start(stream.writeStream.format("noop").trigger(availableNow=True), name="ended")
+    assert query.awaitTermination(60)
+    wait_for(lambda: hg._events._queue.qsize() >= 4, what="three batches and the end")
+    goes_on.set()
+    hg._events.drain(20.0)
+    assert [row["offered"] for row in rows_of(hg, "ended")] == [400, 400, 100]

@@ -61,7 +61,9 @@ def test_the_locator_behind_the_paper_s_policy(spark: SparkSession, hg: Headgate
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
     went = hg.digests().where("query = 'policy_locator'").collect()
     assert sum(row.dropped for row in went) >= dropped
-    assert len({row.client for row in spark.table("policy_locator").collect()}) > 20
+    # If all came in one batch, no level was known yet, and most went by chance.
+    at_least = 20 if len(rows_of(hg, "policy_locator")) > 1 else 5
+    assert len({row.client for row in spark.table("policy_locator").collect()}) > at_least
 
 
 @dataclass

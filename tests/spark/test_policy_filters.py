@@ -181,6 +181,34 @@ def test_a_filter_gives_the_same_on_events_on_arrow_and_on_spark(
             assert [a is None or a is wanted for a in answers] == keep, filter_
 
 
+def test_whole_numbers_beyond_doubles_are_compared_as_in_memory(spark: SparkSession) -> None:
+    """Whole numbers from 2^53 on share a double with others; in memory all are doubles."""
+    edge = 2**53
+    values = [0, 2, 3, edge - 1, edge, edge + 1, 2**63 - 1]
+    values += [-value for value in values] + [-(2**63)]
+    schema = "id bigint, value bigint"
+    frame = spark.createDataFrame(list(enumerate(values)), schema)
+    row = RowColumns({f.name: f.dataType for f in frame.schema.fields}, F.lit(0), F.lit(0.0), "id")
+    bounds = [2, 2.5, edge - 1, edge, edge + 2, -edge, 1 - edge, 1e300]
+
+    def made(name: str, **parameters: Any) -> Filter:
+        kind: Any = filter_kinds()[name]
+        filter_: Filter = kind(Sense.KEEP, attribute="value", **parameters)
+        return filter_
+
+    compared = ("EQ", "NE", "LT", "LE", "GT", "GE")
+    filters = [made(name, value=bound) for name in compared for bound in bounds]
+    filters += [made("WITHIN", low=-edge, high=bound) for bound in bounds if bound > 0]
+    filters += [made("INSET", values=(2, edge - 1)), made("INSET", values=(2, edge))]
+    columns = [verdict(filter_, row) for filter_ in filters]
+    named = [column.alias(str(n)) for n, column in enumerate(columns) if column is not None]
+    table = frame.select("id", *named).orderBy("id").toArrow()
+    rows: Any = Rows(frame)
+    for number, filter_ in enumerate(filters):
+        keep, _ = expected(filter_, rows)
+        assert table.column(str(number)).to_pylist() == keep, filter_
+
+
 def test_filters_that_look_at_other_rows_have_no_form_in_columns(
     in_columns: dict[int, list[bool | None]],
 ) -> None:

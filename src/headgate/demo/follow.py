@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headgate.demo.job import revenue
 from headgate.demo.recording import Batch
 from headgate.errors import DemoError
-from headgate.spark.agent.progress import parse_progress
+from headgate.spark.session import Headgate
 
 __all__ = ["Followed", "batch_of", "writer_of"]
 
@@ -24,9 +24,9 @@ def writer_of(stream: DataFrame, checkpoint: Path) -> DataStreamWriter:
     return writer.option("checkpointLocation", str(checkpoint))
 
 
-def batch_of(text: str, epoch: float) -> Batch:
+def batch_of(hg: Headgate, text: str, epoch: float) -> Batch:
     """Spark's progress of a batch of a stream that began at `epoch` (seconds since 1970)."""
-    report = parse_progress(text)
+    report = hg.batch(text)
     return Batch(
         number=report.batch,
         end_seconds=report.end_seconds - epoch,

@@ -72,10 +72,10 @@ def _run(
         query = writer_of(stream, checkpoint).queryName(query_name).start()
     with Followed(query) as followed:
         while _goes_on(elapsed := time.time() - epoch, scenario, run):
-            run.batches += [batch_of(text, epoch) for text in followed.fresh()]
+            run.batches += [batch_of(hg, text, epoch) for text in followed.fresh()]
             watcher.tick(max(0.0, elapsed))
             time.sleep(0.2)
-        run.batches += [batch_of(text, epoch) for text in followed.fresh()]
+        run.batches += [batch_of(hg, text, epoch) for text in followed.fresh()]
     if run.name == WITH:
         run.ledger = _ledger(hg, query_name)
 

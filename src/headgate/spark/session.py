@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -45,40 +42,29 @@ from headgate.spark.agent.classes import checked_priorities, class_settings, cla
 from headgate.spark.agent.clock import Clock
 from headgate.spark.agent.listener import EventThread, ProgressListener
 from headgate.spark.agent.listening import read_listening
-from headgate.spark.agent.progress import BatchReport
-from headgate.spark.agent.query_run import GateArray, QueryHandle, QueryRun
-from headgate.spark.agent.recall import recalled_batches
+from headgate.spark.agent.progress import BatchReport, parse_progress
+from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.agent.server import AgentServer
 from headgate.spark.gates import estimates, results
 from headgate.spark.gates.estimates import WEIGHT
 from headgate.spark.gates.gate import add_gate, check_gate, choose_rows
-from headgate.spark.gates.row_choice import RowChoice, check_keys
-from headgate.spark.gates.window_watch import WindowWatch
 from headgate.spark.ledger.digest_book import DIGEST_SCHEMA, DigestBook, digest_rows, digest_table
 from headgate.spark.ledger.ledger_book import LedgerBook
-from headgate.spark.ledger.ledger_file import read_lines
-from headgate.spark.ledger.ledger_table import LEDGER_SCHEMA, ledger_directory, ledger_table
+from headgate.spark.ledger.ledger_table import LEDGER_SCHEMA, ledger_table
 from headgate.spark.ledger.report import Report, sum_up
 from headgate.spark.letters.letter_book import LetterBook
 from headgate.spark.networks.network_export import network_of_queries
-from headgate.spark.plans.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.plans.live_array import jvm_of
 from headgate.spark.plans.plan_rewrite import (
-    PlanRewrite,
     gates_in,
     gates_in_series,
-    inline_gates_in,
 )
 from headgate.spark.plans.stream_writer import (
-    TriggerKind,
-    WriterFacts,
     plan_of,
     read_facts,
-    start_on_plan,
 )
 from headgate.spark.policies.policy_gate import GatePolicy, add_policy_gate, read_policy
-from headgate.spark.policies.policy_run import PolicyRun
-from headgate.spark.policies.policy_state import PolicyStates
+from headgate.spark.query_start import Books, QueryStart, StartRequest
 from headgate.spark.sources.companion import FORMAT, CompanionSource
 from headgate.spark.sources.line_source import LineSource, stream_lines
 from headgate.spark.sources.read_source import read_source
@@ -140,6 +126,10 @@ class Headgate:
         if classes is not None:
             self._clock = Clock(self._agent.tick, _TICK_SECONDS, self.alarms_raised)
         self._targets: dict[str, float | None] = {}
+        books = Books(self._book, self._digests, self._letters)
+        self._starts = QueryStart(
+            spark, self._agent, self._events, self.alarms_raised, books, self._asking_as
+        )
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
         spark.streams.addListener(self._listener)
 
@@ -278,182 +268,40 @@ class Headgate:
         timed = frozenset(gate for gate, is_timed in gates.items() if is_timed)
         if drop_older is not None and not timed:
             raise UsageError(f"query {name!r}: drop_older needs a gate with an arrival column")
-        state = self._state_of(name, facts)
-        why_not = _cannot_gate(facts, state, inline_gates_in(plan))
-        if why_not is not None:
-            self.alarms_raised.raise_alarm("not gated", name, why_not)
-            return writer.toTable(table) if table is not None else writer.start(path)
-        return self._start_gated(writer, name, plan, facts, state, settings, timed, path, table)
-
-    def _start_gated(
-        self,
-        writer: DataStreamWriter,
-        name: str,
-        plan: Any,
-        facts: WriterFacts,
-        state: CheckpointState,
-        settings: QuerySettings,
-        timed: frozenset[str],
-        path: str | None,
-        table: str | None,
-    ) -> StreamingQuery:
-        key = uuid.uuid4().hex
-        ask = self._asking_as(key)
-        made = (self._policies, self._letters.at_gates)
-        rewrite = PlanRewrite(self._spark, lambda: self._companion(ask), ask, *made)
-        own_plan = rewrite.of(plan)
-        gates: dict[str, GateArray] = {**rewrite.arrays, **rewrite.source_gates}
-        check_keys(rewrite.choices)
-        windows = self._watch(name, rewrite.choices, state)
-        timed -= {gate for gate, choice in rewrite.choices.items() if choice.window is not None}
-        finite = facts.trigger is TriggerKind.FINITE
-        policies = {
-            gate: PolicyRun(made, rewrite.texts[gate].set if gate in rewrite.texts else None)
-            for gate, made in rewrite.policies.items()
-        }
-        same = frozenset(self._same_tuples)
-        choices = rewrite.choices
-        run = QueryRun(key, name, gates, finite, same, timed, choices, windows, policies)
-        run.letters = rewrite.letters
-        self._letters.prepare(run, state)
-        self._restore(run, facts, state)
-        if state.decision is not None:
-            run.logged = state.decision
-            run.apply(state.decision, state.last_batch if state.replays else None)
-        self._agent.add(run, settings)
-        self._recall(run, facts, state)
-        try:
-            checked = bool(rewrite.texts)
-            query = start_on_plan(self._spark, writer, own_plan, path, table, checked)
-        except BaseException:
-            self._agent.remove(run)
-            raise
-        self._targets[name] = settings.latency_target_seconds
-        self._begin(run, query, facts, state)
+        query = self._starts.start(
+            StartRequest(
+                name,
+                writer,
+                plan,
+                facts,
+                settings,
+                timed,
+                frozenset(self._same_tuples),
+                self._policies,
+                path,
+                table,
+            )
+        )
+        self._targets[name] = target
         return query
-
-    def _restore(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
-        """Give the policies what they remembered before the batch that comes next."""
-        if not any(policy.gate.remembers for policy in run.policies.values()):
-            return
-        beside = None if facts.checkpoint is None else ledger_directory(facts.checkpoint)
-        if beside is None:
-            directory = Path(tempfile.mkdtemp(prefix="headgate-state-"))
-        else:
-            directory = beside.parent / "policy-state"
-        run.states = PolicyStates(directory)
-        if state.last_batch is None:
-            return
-        following = state.last_batch if state.replays else state.last_batch + 1
-        for gate, policy in run.policies.items():
-            try:
-                policy.restore(run.states.read(gate, following))
-            except (OSError, ValueError) as error:
-                text = f"gate {gate} forgets what it knew: cannot read {directory}: {error}"
-                self.alarms_raised.raise_alarm("policy", run.name, text)
 
     def _record(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         self._events.put(partial(self._letters.after_batch, run, report))
         self._events.put(partial(self._book.enter, run, report, rates))
         self._events.put(partial(self._digests.enter, run, report, rates))
 
-    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
-        if facts.checkpoint is None or state.is_new:
-            return
-        try:
-            directory = ledger_directory(facts.checkpoint)
-            if directory is not None:
-                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
-        except Exception as error:
-            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
-            self.alarms_raised.raise_alarm("ledger", run.name, text)
-
-    def _begin(
-        self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
-    ) -> None:
-        """Spark has started the query: connect the agent and the ledger with it."""
-        jquery: Any = query._jsq
-        execution = jquery.streamingQuery()
-        run.query_id = str(query.id)
-        directory = self._ledger_directory(run.name, facts, execution)
-        if not state.is_new:
-            self._events.drain(2.0)  # rows of an earlier run in this driver
-        replayed = state.last_batch if state.replays else None
-        self._book.open(run, directory, str(query.runId), state.committed, replayed)
-        self._digests.open(run, directory.parent / "digests", str(query.runId))
-        self._letters.begin(run)
-        if run.windows is not None and state.last_batch is not None:
-            through = state.last_batch - 1 if state.replays else state.last_batch
-            run.windows.begin(through, *self._book.event_times(run, through), state.replays)
-        run.run_id = str(query.runId)
-        run.handle = QueryHandle(
-            lambda: int(execution.getLatestExecutionContext().batchId()),
-            lambda: _progress_of(execution),
-            lambda: [str(progress.json()) for progress in execution.recentProgress()],
-            lambda: bool(execution.isActive()),
-            lambda: bool(execution.status().isTriggerActive()),
-            lambda: _widest_stage(self._spark, run.run_id),
-        )
-        for text in run.handle.recent_progress():  # what came before the agent knew the run
-            self._agent.observe(text)
-
-    def _watch(
-        self, name: str, choices: Mapping[str, RowChoice], state: CheckpointState
-    ) -> WindowWatch | None:
-        """For gates that drop whole windows; UsageError if the checkpoint has other windows."""
-        shapes = {g: choice.window for g, choice in choices.items() if choice.window is not None}
-        logged = {} if state.decision is None else state.decision.windows
-        for gate, memory in logged.items():
-            if shapes.get(gate, memory.shape) != memory.shape:
-                raise UsageError(
-                    f"gate {gate!r} of query {name!r} dropped other windows when the checkpoint "
-                    "was written (size, slide or watermark delay); keep them, or start with a new "
-                    "checkpoint"
-                )
-        if not shapes:
-            return None
-        return WindowWatch(
-            shapes,
-            lambda: time.time_ns() // 1000,
-            lambda text: self.alarms_raised.raise_alarm("windows", name, text),
-        )
-
-    def _ledger_directory(self, name: str, facts: WriterFacts, execution: Any) -> Path:
-        """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
-        if facts.checkpoint is not None:
-            beside = ledger_directory(str(execution.resolvedCheckpointRoot()))
-            if beside is not None:
-                return beside
-        directory = Path(tempfile.mkdtemp(prefix="headgate-ledger-"))
-        if facts.checkpoint is not None:
-            text = f"the checkpoint is not on this machine; rows go to {directory}"
-            self.alarms_raised.raise_alarm("ledger", name, text)
-        return directory
-
     def _asking_as(self, key: str) -> dict[str, str]:
         """Options with which a companion or a source asks the agent."""
         agent, timeout = str(self._server.address_file), str(self._timeout_seconds)
         return {"agent": agent, "query": key, "timeout": timeout}
 
-    def _companion(self, ask: Mapping[str, str]) -> DataFrame:
-        return self._spark.readStream.format(FORMAT).options(**ask).load()
-
-    def _state_of(self, name: str, facts: WriterFacts) -> CheckpointState:
-        if facts.checkpoint is None:
-            return CheckpointState()
-        try:
-            return read_checkpoint(self._spark, facts.checkpoint)
-        except Exception as error:
-            text = f"cannot read {facts.checkpoint}: {error}"
-            self.alarms_raised.raise_alarm("checkpoint", name, text)
-            return CheckpointState()
-
     def _ended(self, run_id: str, exception: str | None) -> None:
         for run in self._agent.runs:
             if run.run_id == run_id:
                 self._agent.remove(run)
-                self._book.close(run)
-                self._digests.close(run)
+                # Behind the rows of its last batch, which may still be in the queue.
+                self._events.put(partial(self._book.close, run))
+                self._events.put(partial(self._digests.close, run))
                 if exception is not None:
                     text = f"ended with an error: {exception[:500]}"
                     self.alarms_raised.raise_alarm("query", run.name, text)
@@ -617,6 +465,10 @@ class Headgate:
         """The queries that run, to look at."""
         return self._agent.runs
 
+    def batch(self, progress: str) -> BatchReport:
+        """One batch of a query, from Spark's progress (its JSON), with the counts of its gates."""
+        return self._agent.counted(parse_progress(progress))
+
     def observe_network(self, event: RatesObserved) -> None:
         """Measured numbers of the network that is run; the plan is made again if they moved."""
         self._agent.observe_network(event)
@@ -636,6 +488,9 @@ class Headgate:
             self._clock.close()
         self._server.close()
         try:
+            for run in self._agent.runs:
+                for counts in run.counts.values():
+                    counts.stop()
             self._spark.streams.removeListener(self._listener)
         finally:
             self._events.close()
@@ -667,37 +522,10 @@ def _check_python(spark: SparkSession) -> None:
         ) from error
 
 
-def _progress_of(execution: Any) -> str | None:
-    progress = execution.lastProgress()
-    return None if progress is None else str(progress.json())
-
-
 def _reasons(run: QueryRun) -> list[tuple[str, float, int | None, str]]:
     return [
         (d.gate, d.keep_fraction, d.batch, because(d.why, d.keep_fraction)) for d in run.decided
     ]
-
-
-def _widest_stage(spark: SparkSession, run_id: str) -> int:
-    """How many tasks the widest stage of the query's newest job had."""
-    tracker = spark.sparkContext.statusTracker()
-    jobs = tracker.getJobIdsForGroup(run_id)
-    info = tracker.getJobInfo(max(jobs)) if jobs else None
-    stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info else []
-    return max((stage.numTasks for stage in stages if stage is not None), default=1)
-
-
-def _cannot_gate(
-    facts: WriterFacts, state: CheckpointState, inline_gates: Sequence[str]
-) -> str | None:
-    if facts.trigger is TriggerKind.OTHER:
-        return "only micro-batch triggers can be gated; the query runs without its gates"
-    if not state.is_new and inline_gates and not state.has_companion:
-        return (
-            "its checkpoint was made without an inline gate, and Spark cannot add a source to a "
-            "checkpoint; the query runs without its gates. Start it with a new checkpoint"
-        )
-    return None
 
 
 def _seconds(value: str | float, what: str) -> float:

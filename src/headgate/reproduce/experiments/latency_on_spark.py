@@ -40,7 +40,15 @@ from headgate.spark.local_session import check_machine, start_spark
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["LATENCY_ON_SPARK", "Scale", "averages", "measure", "rates_over_time", "summary"]
+__all__ = [
+    "LATENCY_ON_SPARK",
+    "Scale",
+    "averages",
+    "cpu_percent",
+    "measure",
+    "rates_over_time",
+    "summary",
+]
 
 TRACE_FILE = "planetlab_cpu_percent_5min.csv"
 OVERLOADED_FROM = 120
@@ -54,7 +62,7 @@ _GATE = "machines"
 class Scale:
     """How large a run is: copies and targets of figure 6a, copies of figure 5, seconds."""
 
-    copies: tuple[int, ...] = (40, 80, 120, 160, 200)
+    copies: tuple[int, ...] = (20, 80, 120, 160, 200)
     targets_seconds: tuple[float, ...] = (1.0, 2.0, 3.0)
     uncontrolled: tuple[int, ...] = (80, 100, 200)
     warm_up_seconds: float = 12.0
@@ -69,7 +77,7 @@ _QUICK = Scale((80, 200), (2.0,), (200,), 10.0, 20.0)
 
 
 def _run(request: Request, progress: Progress) -> Outcome:
-    cpu = _cpu_percent(request.data_directory)
+    cpu = cpu_percent(request.data_directory)
     with _session() as (spark, hg):
         rows = measure(spark, hg, _QUICK if request.quick else Scale(), request.seed, progress, cpu)
     return Outcome(rows, _findings(rows), partial(_draw, rows))
@@ -221,7 +229,7 @@ def _row(
     }
 
 
-def _cpu_percent(directory: Path | None) -> list[float]:
+def cpu_percent(directory: Path | None) -> list[float]:
     """CPU use of the ten machines in turn; empty without the trace."""
     file = None if directory is None else directory / TRACE_FILE
     if file is None or not file.is_file():

@@ -136,11 +136,11 @@ class Agent:
     def remove(self, run: QueryRun) -> None:
         """A query has ended."""
         self._runs.pop(run.key, None)
+        with run.lock:  # whoever asks afterwards sees that it is gone
+            run.open()
         if all(other.name != run.name for other in self.runs):
             self._desk.close(run.name)
             self._handle(SettingsChanged(time.time(), removed_queries=(run.name,)))
-        with run.lock:
-            run.open()
 
     def set_classes(self, priorities: Mapping[str, float]) -> None:
         """Other priorities from now on; what was lent is back."""
@@ -214,6 +214,8 @@ class Agent:
         if not run.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise TooLateError
         try:
+            if self._runs.get(run.key) is not run:  # ended since it was asked for
+                return _opened(start)
             if not known.gate:  # a companion: its offset holds the decision of the whole query
                 run.logged = start
             batch, decision = self._decide_safely(run, start, known)
@@ -285,6 +287,7 @@ class Agent:
     ) -> tuple[int | None, GateDecision | None]:
         now = time.time()
         if run.handle is None:  # Spark has not handed over the query yet: nothing is known
+            run.set_counts_aside()
             cut_offs = run.cut_offs(now) if self.mode is Mode.ON else {}
             return None, start.changed_to({}, older_than=cut_offs)
         batch = run.handle.batch()
@@ -435,6 +438,14 @@ class Agent:
                     self._observe(run, report)
                     run.expire(report.batch)
 
+    def counted(self, report: BatchReport) -> BatchReport:
+        """The report of a batch that has just ended, with the numbers of all its gates."""
+        for run in self.runs:
+            if run.run_id == report.run_id:
+                with run.lock:
+                    return run.counted(report)
+        return report
+
     def observe_network(self, event: RatesObserved) -> None:
         """Numbers of the network that the coordinator plans for."""
         self._handle(event)
@@ -472,6 +483,7 @@ class Agent:
         if not run.is_new(report):
             return
         before = run.last_report
+        report = run.counted(report)
         report = report.after_hold(run.held.get(report.batch, 0.0))
         self._desk.close(run.name, report.batch)
         if self._takes_turns(run) and run.reports % _LOOK_AT_TASKS_EVERY == 1:

@@ -27,6 +27,7 @@ __all__ = [
     "BatchReport",
     "GateReport",
     "ResultReport",
+    "gate_report",
     "parse_progress",
 ]
 
@@ -129,6 +130,7 @@ class BatchReport:
     source_decisions: Mapping[str, GateDecision] = field(default_factory=dict)
     watermark_micros: int | None = None
     input_rows: int = 0
+    moved: bool = True  # some source went on, so there should be rows
     idle: bool = False  # Spark says every 10 s that nothing came, under the next batch's number
 
     def after_hold(self, seconds: float) -> BatchReport:
@@ -267,7 +269,7 @@ def parse_progress(text: str) -> BatchReport:
             max(0.0, duration_ms / 1000.0),
             _decision(sources),
             {
-                name[len(METRIC_PREFIX) :]: _gate(
+                name[len(METRIC_PREFIX) :]: gate_report(
                     values, metrics.get(LETTERS_PREFIX + name[len(METRIC_PREFIX) :])
                 )
                 for name, values in metrics.items()
@@ -282,13 +284,19 @@ def parse_progress(text: str) -> BatchReport:
             source_decisions=_source_decisions(sources),
             watermark_micros=_watermark(data.get("eventTime")),
             input_rows=int(data.get("numInputRows") or 0),
+            moved=any(
+                source.get("startOffset") != source.get("endOffset")
+                and not is_decision(source.get("endOffset"))
+                for source in sources
+            ),
             idle=idle,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
 
 
-def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None) -> GateReport:
+def gate_report(values: Mapping[str, Any], letters: Mapping[str, Any] | None = None) -> GateReport:
+    """What a gate counted, by the names of `gate.count_metrics`, read into numbers."""
     if "letters_written" in values:  # of a gate inside a source
         prefix = "letters_"
         letters = {
@@ -304,7 +312,7 @@ def _gate(values: Mapping[str, Any], letters: Mapping[str, Any] | None) -> GateR
         _number(values.get("last_arrival")),
         tuple(float(time) for time in values.get("arrival_quantiles") or ()),
         int(values.get("lost") or 0),
-        values.get("event_time_max"),
+        _whole(values.get("event_time_max")),
         {name: value for name, value in values.items() if name not in _COUNTS},
         None if letters is None else _letters(letters),
     )
@@ -340,6 +348,11 @@ def _watermark(event_time: Any) -> int | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
 
 
 def _decision(sources: Any) -> GateDecision | None:

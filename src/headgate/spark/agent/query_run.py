@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.agent.decision import EVERYTHING, GateDecision
-from headgate.spark.agent.progress import BatchReport
+from headgate.spark.agent.progress import BatchReport, GateReport, gate_report
 from headgate.spark.gates.row_choice import AT_RANDOM, RowChoice
 from headgate.spark.gates.window_drop import WindowMemory
 from headgate.spark.gates.window_watch import WindowWatch
@@ -26,6 +26,7 @@ from headgate.spark.policies.policy_state import PolicyStates
 __all__ = [
     "NOTHING_KNOWN",
     "GateArray",
+    "GateCounts",
     "InputState",
     "QueryHandle",
     "QueryRun",
@@ -39,6 +40,13 @@ class GateArray(Protocol):
     """Where salt and threshold of one gate stand (`LiveArray`; a list in tests)."""
 
     def set(self, values: tuple[int, ...]) -> None: ...
+
+
+class GateCounts(Protocol):
+    """Where the numbers of one gate stand that Spark's progress does not bring (`RowCounts`)."""
+
+    def take(self) -> Mapping[str, Any]: ...
+    def stop(self) -> None: ...
 
 
 class SourceGateArray:
@@ -101,6 +109,7 @@ class QueryRun:
     logged:       the newest decision that is known to stand in the offset log.
     policies:     of the gates that have one.
     letters:      of the gates that write down what they drop.
+    counts:       of the gates whose rows are counted in the generated code.
     """
 
     def __init__(
@@ -153,6 +162,9 @@ class QueryRun:
         self.choices = dict(choices or {})
         self.windows = windows
         self.letters: Mapping[str, LetterGate] = {}
+        self.counts: Mapping[str, GateCounts] = {}
+        self._aside: deque[Mapping[str, GateReport]] = deque(maxlen=_REMEMBER_BATCHES)
+        self._counted: OrderedDict[int, Mapping[str, GateReport]] = OrderedDict()
         self.logged = self.decision
 
     @property
@@ -275,6 +287,35 @@ class QueryRun:
 
     def is_new(self, report: BatchReport) -> bool:
         return self.last_report is None or report.batch > self.last_report.batch
+
+    def counted(self, report: BatchReport) -> BatchReport:
+        """The report with what the generated code counted. Numbers of a batch are taken once,
+        by whoever hears of its end first; nobody may ask before, or after the next has begun.
+
+        A batch that runs again, has rows and counts none was passed over by its sink, which has
+        it. Old batches that are no longer remembered, and reports that nothing came (under the
+        number of the next batch), take nothing away from the batch under way.
+        """
+        if not self.counts or report.idle:
+            return report
+        if report.batch > next(reversed(self._counted), -1):
+            runs_again = self.reports == 0 and report.batch not in self.why and report.moved
+            taken = self._aside.popleft() if self._aside else self._take_counts()
+            self._counted[report.batch] = {
+                gate: seen for gate, seen in taken.items() if seen.offered or not runs_again
+            }
+            while len(self._counted) > _REMEMBER_BATCHES:
+                self._counted.popitem(last=False)
+        return replace(report, gates={**report.gates, **self._counted.get(report.batch, {})})
+
+    def set_counts_aside(self) -> None:
+        """Another batch begins, and the end of the last one was not reported yet."""
+        taken = self._take_counts()
+        if any(seen.offered for seen in taken.values()):
+            self._aside.append(taken)
+
+    def _take_counts(self) -> dict[str, GateReport]:
+        return {gate: gate_report(counts.take()) for gate, counts in self.counts.items()}
 
     def warm_up_share(self, waiting: Mapping[str, int]) -> float:
         """What the second batch of a run may keep when the first took longer than the target.

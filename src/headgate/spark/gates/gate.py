@@ -7,8 +7,9 @@ A tuple passes when
 with salt and threshold from the batch's decision. Where the decision has a cut-off,
 tuples that arrived before it fall too. The test is part of Spark's generated code: no
 `rand()`, no state, no extra job. The same pass counts what was offered and kept and
-looks at arrival times (`DataFrame.observe`): the mean of all kept tuples, and quantiles
-of one in sixteen, chosen by a hash.
+looks at arrival times: the mean of all kept tuples, and quantiles of one in sixteen. The
+aggregates stand in the plan as `DataFrame.observe`; `plans.counting` makes generated code of
+them when a query starts.
 
 Which tuples fall can also go by a key or by whole windows; see `row_columns`.
 
@@ -55,18 +56,19 @@ from headgate.spark.gates.row_columns import (
     type_of,
 )
 from headgate.spark.gates.window_drop import WindowMemory
-from headgate.spark.plans.live_array import LiveArray
+from headgate.spark.plans.live_array import LiveArray, live_number
 
 __all__ = [
     "COLUMN_PREFIX",
     "KEPT_COLUMN",
+    "KEPT_SECONDS",
+    "SECONDS",
     "add_gate",
     "check_gate",
     "choose_rows",
     "count_metrics",
     "fate",
     "identity_hash",
-    "live_index",
     "open_values",
     "passes",
     "time_of",
@@ -74,8 +76,10 @@ __all__ = [
 ]
 
 _WEIGHT = COLUMN_PREFIX + "weight"
-_SECONDS = COLUMN_PREFIX + "seconds"
+SECONDS = COLUMN_PREFIX + "seconds"
+KEPT_SECONDS = COLUMN_PREFIX + "kept_seconds"
 _SAMPLE = COLUMN_PREFIX + "sample"
+_TIMES = (SECONDS, KEPT_SECONDS, _SAMPLE)
 _QUANTILE_ACCURACY = 200
 
 
@@ -126,10 +130,9 @@ def add_gate(
     _check(frame, gate, arrival)
     _check_weight(frame, gate, rows, weight)
     array = LiveArray(spark, open_values(rows.choice)).column()
-    zero = live_index(rows.seed)
 
-    def live(index: Column | int) -> Column:
-        return F.get(array, zero + index)
+    def live(place: Column | int) -> Column:
+        return live_number(array, rows.seed, place)
 
     columns = dict(rows.columns(live))
     if arrival is not None and rows.choice.window is None:
@@ -147,24 +150,24 @@ def add_gate(
     measured = measured.observe(METRIC_PREFIX + gate, *metrics)
     if letters is not None:
         measured = letters(measured, KEPT_COLUMN, _letter_seed(frame, rows))
-    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, _SECONDS, _SAMPLE))
+    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, *_TIMES))
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 
 def with_sample(frame: DataFrame, kept: str, time: Column | None, seed: Column) -> DataFrame:
-    """`frame` with the arrival of kept tuples, and of one in sixteen, for `count_metrics`.
+    """`frame` with the arrival of all tuples, of kept ones, and of one of these in sixteen.
 
-    A column of its own is part of the generated code. Within the aggregate, which is not, the
-    same expression would take 150 ns of every row.
+    For `count_metrics`. A column of its own is part of the generated code. Within an aggregate,
+    which is not, the same expression would take 150 ns of every row.
     """
     if time is None:
         return frame
     chosen = F.xxhash64(time, seed).bitwiseAND(F.lit(SAMPLED_TUPLES - 1)) == 0
-    seconds = time.cast("double")
-    return frame.withColumns(
+    timed = frame.withColumn(SECONDS, time.cast("double"))
+    return timed.withColumns(
         {
-            _SECONDS: F.when(F.col(kept), seconds),
-            _SAMPLE: F.when(F.col(kept) & chosen, seconds),
+            KEPT_SECONDS: F.when(F.col(kept), F.col(SECONDS)),
+            _SAMPLE: F.when(F.col(kept) & chosen, F.col(SECONDS)),
         }
     )
 
@@ -183,9 +186,9 @@ def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ())
     if time is not None:
         quantiles = F.percentile_approx(_SAMPLE, list(ARRIVAL_QUANTILES), _QUANTILE_ACCURACY)
         metrics += [
-            F.avg(_SECONDS).alias("arrival_mean"),  # a sum of these cannot overflow
-            F.min(time).cast("double").alias("first_arrival"),
-            F.max(time).cast("double").alias("last_arrival"),
+            F.avg(KEPT_SECONDS).alias("arrival_mean"),  # a sum of these cannot overflow
+            F.min(SECONDS).alias("first_arrival"),
+            F.max(SECONDS).alias("last_arrival"),
             quantiles.alias("arrival_quantiles"),
         ]
     return metrics
@@ -193,21 +196,11 @@ def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ())
 
 def fate(frame: DataFrame, gate: str, arrival: str | None, seed: Column, live: Column) -> Column:
     """Does the tuple pass by the hash (`seed`) and the cut-off of the live array?"""
-    zero = live_index(seed)
-    kept = passes_hash(seed, F.get(live, zero), F.get(live, zero + F.lit(1)))
+    kept = passes_hash(seed, live_number(live, seed, 0), live_number(live, seed, 1))
     if arrival is None:
         return kept
-    fresh = _micros(frame, gate, arrival) >= F.get(live, zero + F.lit(2))
+    fresh = _micros(frame, gate, arrival) >= live_number(live, seed, 2)
     return kept & F.coalesce(fresh, F.lit(True))
-
-
-def live_index(seed: Column) -> Column:
-    """0, but it cannot be folded.
-
-    A constant index would let the optimiser write the present number into the generated code
-    and compile it anew at every change.
-    """
-    return F.pmod(seed, F.lit(1)).cast("int")
 
 
 def identity_hash(identity: Sequence[str]) -> Column:

@@ -51,6 +51,7 @@ COLUMN_PREFIX = "__headgate_"
 KEPT_COLUMN = COLUMN_PREFIX + "kept"
 WINDOW_COLUMN = "window"
 _OLDER, _NEWER = COLUMN_PREFIX + "older", COLUMN_PREFIX + "newer"
+_EVENT_TIME = COLUMN_PREFIX + "event_time"
 _FIXED_SALT = 0
 _MOST_WINDOWS = 1000
 _SECONDS = {"microsecond": 1e-6, "millisecond": 1e-3, "second": 1, "minute": 60, "hour": 3600}
@@ -150,16 +151,18 @@ class ByWindow:
     def columns(self, live: Live) -> Mapping[str, Column]:
         newest = self._time - F.pmod(self._time, F.lit(self._shape.slide))
         newer = self._stays(self._block(newest), live)
+        event_time = {_EVENT_TIME: self._time.cast("double")}  # microseconds: exact until 2255
         if not self.sliding:
-            return {KEPT_COLUMN: newer}
+            return {KEPT_COLUMN: newer, **event_time}
         before = F.lit((self._shape.windows_of_a_tuple - 1) * self._shape.slide)
         older = self._stays(self._block(newest - before), live)
-        return {_OLDER: older, _NEWER: newer, KEPT_COLUMN: older | newer}
+        return {_OLDER: older, _NEWER: newer, KEPT_COLUMN: older | newer, **event_time}
 
     def metrics(self) -> Sequence[Column]:
-        return (F.max(self._time).alias("event_time_max"),)
+        return (F.max(_EVENT_TIME).alias("event_time_max"),)
 
     def above(self, frame: DataFrame) -> DataFrame:
+        frame = frame.drop(_EVENT_TIME)
         if not self.sliding:
             return frame
         windows = F.window(F.col(quoted(self._time_name)), *self._texts)

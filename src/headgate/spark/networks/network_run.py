@@ -32,7 +32,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headgate.errors import NetworkError, UsageError
 from headgate.network import Network, load_network
 from headgate.spark.agent.listener import EventThread, ProgressListener
-from headgate.spark.agent.progress import parse_progress
 from headgate.spark.networks.network_frames import FLOW_PREFIX, NetworkFrames
 from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork, as_it_runs
 from headgate.spark.networks.network_monitor import NetworkMonitor
@@ -204,7 +203,7 @@ class NetworkRun:
     # --- measurements ---------------------------------------------------------------------------
 
     def _progressed(self, text: str) -> None:
-        report = parse_progress(text)
+        report = self.headgate.batch(text)
         group = self._names.get(report.run_id)
         if group is None or report.idle:
             return

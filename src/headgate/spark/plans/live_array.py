@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
 
-__all__ = ["LiveArray", "LiveTexts", "jvm_of"]
+__all__ = ["LiveArray", "LiveTexts", "jvm_of", "live_number"]
 
 
 def jvm_of(spark: SparkSession) -> Any:
@@ -29,6 +30,20 @@ def jvm_of(spark: SparkSession) -> Any:
             "Run it in the driver program of the streaming queries"
         )
     return jvm
+
+
+def live_number(array: Column, seed: Column, place: Column | int) -> Column:
+    """The number at a place of a live array; null for a column that is no place of it.
+
+    seed: a whole number that differs between rows. With a constant place the optimiser would
+    write the present number into the generated code and compile it anew at every change.
+    Bits, and no sum or remainder: Spark's checks of these take much code, and Java's compiler
+    stops to inline where there is too much of it.
+    """
+    nought = F.bit_count(seed.bitwiseAND(F.lit(0)))
+    number = F.get(array, nought.bitwiseOR(place))
+    # What is never null needs no code for it.
+    return F.coalesce(number, F.lit(0).cast("bigint")) if isinstance(place, int) else number
 
 
 class LiveArray:

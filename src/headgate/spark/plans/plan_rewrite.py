@@ -4,13 +4,17 @@ A gated DataFrame can feed several queries, and each has decisions of its own. S
 start every gate in the plan gets a fresh live array, and the first one a companion
 stream beside its input:
 
-    Filter(kept)                              Filter(kept)
-      CollectMetrics headgate:orders            CollectMetrics headgate:orders
+    Filter(kept)                              Filter(counted)
+      CollectMetrics headgate:orders            Project(*, counts the row, is it kept?)
         Project(*, ... < old array)      ->       Project(*, ... < new array)
           the user's stream                         Project(the columns under their old ids)
                                                       Union
                                                         Project(typed nothing) of the companion
                                                         the user's stream
+
+Rows are counted inside the generated code (`counting`). Where a gate stands more than once in a
+plan, writes down what it drops, or wants sketches of it, Spark observes it: `CollectMetrics`
+stays.
 
 The companion comes first because Spark asks the sources in the order of the plan: a
 query that has to wait for its turn waits before the others are asked for their newest
@@ -24,7 +28,7 @@ no array; its source gets the options with which it asks the agent as this query
     CollectMetrics headgate:orders            CollectMetrics headgate:orders
       StreamingRelationV2(options)       ->     StreamingRelationV2(options + own), same columns
 
-Classic sessions only. Works on internal classes of Spark 4; `start` falls back to the
+Classic sessions only. Works on internal classes of Spark 4; `query_start` falls back to the
 untouched plan, in which every gate is open, when one of them is missing.
 """
 
@@ -34,12 +38,19 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.column import Column
 
 from headgate.spark.agent.query_run import SourceGateArray
-from headgate.spark.gates.gate import COLUMN_PREFIX, KEPT_COLUMN, open_values
+from headgate.spark.gates.gate import (
+    COLUMN_PREFIX,
+    KEPT_COLUMN,
+    KEPT_SECONDS,
+    SECONDS,
+    open_values,
+)
 from headgate.spark.gates.gate_metrics import METRIC_PREFIX
 from headgate.spark.gates.row_choice import AT_RANDOM, RowChoice
 from headgate.spark.letters.letter_columns import LETTER_COLUMN, GateLetters
@@ -49,9 +60,10 @@ from headgate.spark.letters.letter_settings import (
     LetterGate,
     number_in,
 )
+from headgate.spark.plans.counting import RowCounts
 from headgate.spark.plans.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policies.policy_gate import GatePolicy
-from headgate.spark.policies.policy_task import FATE_COLUMN, STATE_COLUMN
+from headgate.spark.policies.policy_task import FATE_COLUMN, STATE_COLUMN, STAYS_COLUMN
 
 __all__ = ["PlanRewrite", "gates_in", "gates_in_series", "inline_gates_in"]
 
@@ -112,6 +124,7 @@ class PlanRewrite:
     policies: of the gates that have one.
     texts:    the live states of the policies that remember, by gate.
     letters:  of the gates that write down what they drop, each with an array of its own.
+    counts:   of the gates whose rows are counted in the generated code.
     """
 
     def __init__(
@@ -127,6 +140,8 @@ class PlanRewrite:
         self.policies: dict[str, GatePolicy] = {}
         self.texts: dict[str, LiveTexts] = {}
         self.letters: dict[str, LetterGate] = {}
+        self.counts: dict[str, RowCounts] = {}
+        self._stand_once: set[str] | None = None
         self._policies = policies or {}
         self._letters = letters or {}
         self._source_options = source_options
@@ -141,6 +156,11 @@ class PlanRewrite:
 
     def of(self, node: Any) -> Any:
         """The same plan with gates of its own."""
+        if self._stand_once is None:  # the whole plan
+            names = [name for name, _ in _gate_nodes(node)]
+            self._stand_once = {name for name in names if names.count(name) == 1}
+        if node.nodeName() == "Filter" and self._counts(node):
+            return self._counted(node)
         gate = _gate_of(node)
         if gate is not None:
             return self._once(gate, node, lambda: self._gate(node, gate))
@@ -152,6 +172,33 @@ class PlanRewrite:
             return self._own_letters(node, lettered, LiveArray(self._spark, _no_letters()))
 
         return self._once(LETTERS_PREFIX + lettered, node, own_letters)
+
+    def _counts(self, node: Any) -> bool:
+        """Is this the filter of an inline gate that can count in the generated code?"""
+        metrics, condition = node.child(), node.condition()
+        gate = _gate_of(metrics)
+        if gate is None or gate not in (self._stand_once or ()) or _is_source_gate(metrics):
+            return False
+        is_column = str(condition.getClass().getSimpleName()) == "AttributeReference"
+        return is_column and str(condition.name()) in (KEPT_COLUMN, STAYS_COLUMN)
+
+    def _counted(self, node: Any) -> Any:
+        metrics = node.child()
+        gate = _gate_of(metrics)
+        assert gate is not None
+        child = self._own(metrics.child(), gate)
+        columns = _items(child.output())
+        times = [column for column in columns if column.name() == KEPT_SECONDS]
+        aggregates, sampled = _items(metrics.metrics()), times[0] if times else None
+        try:
+            counts = RowCounts(self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,))
+        except (ValueError, TypeError, Py4JError):  # sketches and the like; another Spark
+            observed = metrics.withNewChildren(self._seq([child]))
+            return node.withNewChildren(self._seq([observed]))
+        self.counts[gate] = counts
+        column = counts.column(node.condition())
+        projected = self._logical.Project(self._seq([*columns, column]), child)
+        return self._logical.Filter(column.toAttribute(), projected)
 
     def _once(self, name: str, node: Any, make: Callable[[], Any]) -> Any:
         """Where a plan splits, both branches stay equal and Spark runs what they share once."""

@@ -69,6 +69,7 @@ __all__ = [
 
 _FIXED_TEXT = re.compile(r"\^?[A-Za-z0-9 _,:;/@#%&=<>\"'~!-]+")
 _MICROSECONDS_A_DAY = 86_400_000_000
+_EXACT_BELOW = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,21 @@ class RowColumns:
     def boolean(self, name: str | None) -> Column | None:
         return self.column(name) if isinstance(self.kind(name), BooleanType) else None
 
-    def like(self, name: str | None, reference: Scalar) -> Column | None:
-        """The column, if it can be compared with `reference`."""
-        if isinstance(reference, bool):
-            return self.boolean(name)
-        return self.text(name) if isinstance(reference, str) else self.number(name)
+    def like(
+        self, name: str | None, references: Sequence[Scalar]
+    ) -> tuple[Column | None, list[Scalar]]:
+        """The column, if it can be compared with the references, and these as what it is.
+
+        Whole numbers are compared as such where that makes no difference: Spark's comparison of
+        two doubles is much code.
+        """
+        first = references[0]
+        if isinstance(first, bool | str):
+            column = self.boolean(name) if isinstance(first, bool) else self.text(name)
+            return column, list(references)
+        if isinstance(self.kind(name), IntegralType) and all(map(_is_small_whole, references)):
+            return self.column(name).cast("bigint"), [int(value) for value in references]
+        return self.number(name), [float(value) for value in references]
 
 
 def kinds_of(schema: StructType) -> dict[str, frozenset[Kind]]:
@@ -124,20 +135,20 @@ def verdict(filter_: Filter, row: RowColumns) -> Column | None:
 
 @verdict.register
 def _(filter_: ComparisonFilter, row: RowColumns) -> Column:
-    column = row.like(filter_.attribute, filter_.value)
-    return _odd() if column is None else filter_.compare(column, F.lit(_plain(filter_.value)))
+    column, [value] = row.like(filter_.attribute, [filter_.value])
+    return _odd() if column is None else filter_.compare(column, F.lit(value))
 
 
 @verdict.register
 def _(filter_: Within, row: RowColumns) -> Column:
-    number = row.number(filter_.attribute)
-    return _odd() if number is None else (number >= filter_.low) & (number <= filter_.high)
+    number, [low, high] = row.like(filter_.attribute, [filter_.low, filter_.high])
+    return _odd() if number is None else (number >= low) & (number <= high)
 
 
 @verdict.register
 def _(filter_: Inset, row: RowColumns) -> Column:
-    column = row.like(filter_.attribute, filter_.values[0])
-    return _odd() if column is None else column.isin([_plain(value) for value in filter_.values])
+    column, values = row.like(filter_.attribute, filter_.values)
+    return _odd() if column is None else column.isin(values)
 
 
 @verdict.register
@@ -276,8 +287,9 @@ def _odd() -> Column:
     return F.lit(None).cast("boolean")
 
 
-def _plain(value: Scalar) -> Scalar:
-    return value if isinstance(value, bool | str) else float(value)
+def _is_small_whole(value: Scalar) -> bool:
+    """A whole number that no other one is rounded to when it becomes a double."""
+    return abs(float(value)) < _EXACT_BELOW and float(value).is_integer()
 
 
 def _number(column: Column, kind: DataType) -> Column | None:

@@ -53,12 +53,11 @@ from headgate.spark.gates.gate import (
     count_metrics,
     fate,
     identity_hash,
-    live_index,
     time_of,
     with_sample,
 )
 from headgate.spark.gates.gate_metrics import METRIC_PREFIX
-from headgate.spark.plans.live_array import LiveArray
+from headgate.spark.plans.live_array import LiveArray, live_number
 from headgate.spark.policies.policy_columns import (
     RowColumns,
     check_predicate,
@@ -85,13 +84,14 @@ LADDERS = ("budget", "turnaround")
 _HASH_COLUMN = "__headgate_hash"
 _FELL_COLUMN = "__headgate_fell"
 _ODD_COLUMN = "__headgate_odd"
-_ABOVE_COLUMN = "__headgate_above"
+_LAST_COLUMN = "__headgate_last"
 _ASKED_COLUMN = "__headgate_asked"
 _VERDICT_PREFIX = "__headgate_verdict_"
 _SQL_PREFIX = "__headgate_sql_"
 _OPEN = (0, EVERYTHING, 0, 0, 0, 0)  # salt, threshold, cut-off, level, judged, now
 _LEVEL, _JUDGED, _NOW = 3, 4, 5
-_CHAIN = 32  # places in a level; a policy allows 20
+_CHAIN_BITS = 5  # 32 places in a level; a policy allows 20
+_BITS = 62  # of a whole number that are counted at once
 
 Letters = Callable[[DataFrame, str, Column], DataFrame]
 
@@ -165,7 +165,6 @@ class _PolicyGate:
         self.letters: Letters | None = None
         self.fate = f"{FATE_COLUMN}_{number}"
         self.live = LiveArray(spark, _OPEN).column()
-        self.zero = live_index(F.col(_HASH_COLUMN))
         self._time = time_of(frame, gate, arrival)
         types = {field.name: field.dataType for field in frame.schema.fields}
         one = identity[0] if len(identity) == 1 else _HASH_COLUMN
@@ -174,7 +173,7 @@ class _PolicyGate:
         self._check()
 
     def number(self, place: int) -> Column:
-        return F.get(self.live, self.zero + F.lit(place))
+        return live_number(self.live, F.col(_HASH_COLUMN), place)
 
     def build(self, ladder: str) -> tuple[DataFrame, GatePolicy]:
         split = split_attributes(self.policy)
@@ -202,46 +201,41 @@ class _PolicyGate:
         self, verdicts: Sequence[tuple[int, int, Column]], digests: DigestMetrics
     ) -> DataFrame:
         hashed = self.frame.withColumn(_HASH_COLUMN, identity_hash(self.identity))
-        seed, above, fallen = F.col(_HASH_COLUMN), F.col(_ABOVE_COLUMN), F.col(_FELL_COLUMN)
-        # Each number once, and never null: what is computed from them is then shorter code.
-        level_now = F.coalesce(self.number(_LEVEL), F.lit(0))
+        seed, last, fallen = F.col(_HASH_COLUMN), F.col(_LAST_COLUMN), F.col(_FELL_COLUMN)
+        # Each number once, all of one kind, and bits instead of sums: code so short that Java's
+        # compiler takes it whole.
         frame = hashed.withColumns(
             {
                 self.fate: fate(hashed, self.gate, self.arrival, seed, self.live),
-                _ABOVE_COLUMN: (level_now + 1) * _CHAIN,  # codes below this one are applied
-                JUDGED_COLUMN: F.coalesce(self.number(_JUDGED), F.lit(0)),
+                # Codes up to this one are applied.
+                _LAST_COLUMN: _last_code(self.number(_LEVEL)),
+                JUDGED_COLUMN: self.number(_JUDGED),
             }
         )
-        judged = {}
         codes = [_code(level, place) for level, place, _ in verdicts]
+        goes = {}  # null: the filter has no answer
         for code, (level, _, selected), filter_ in zip(
             codes, verdicts, self._filters(), strict=True
         ):
-            keeps = selected if filter_.sense is Sense.KEEP else ~selected
+            gone = ~selected if filter_.sense is Sense.KEEP else selected
             reached = F.col(JUDGED_COLUMN) >= F.lit(level)
-            judged[_VERDICT_PREFIX + str(code)] = F.when(reached, keeps)
-        fell = F.lit(0)
+            goes[_VERDICT_PREFIX + str(code)] = _either(reached, gone, F.lit(False))
+        fell = _long(0)
         for code in reversed(codes):
-            fell = F.when(~F.col(_VERDICT_PREFIX + str(code)), F.lit(code)).otherwise(fell)
-        measured = frame.withColumns(judged).withColumn(_FELL_COLUMN, fell)
-        stays = F.col(self.fate) & ((fallen == 0) | (fallen >= above))
-        # Filters that were asked and had no answer: those before the one that the row fell to.
-        asked = F.when((fallen > 0) & (fallen < above), fallen).otherwise(above)
+            fell = _either(F.col(_VERDICT_PREFIX + str(code)), _long(code), fell)
+        measured = frame.withColumns(goes).withColumn(_FELL_COLUMN, fell)
+        stays = F.col(self.fate) & ((fallen == 0) | (fallen > last))
+        asked = _either((fallen > 0) & (fallen < last), fallen, last)
         measured = measured.withColumns({STAYS_COLUMN: stays, _ASKED_COLUMN: asked})
         metrics = count_metrics(STAYS_COLUMN, self._time)
-        counted = dict(digests.columns)
-        odd = F.lit(0).cast("bigint")
-        for code in codes:
-            unjudged = F.col(_VERDICT_PREFIX + str(code)).isNull()
-            odd = odd + (unjudged & (F.col(_ASKED_COLUMN) > F.lit(code))).cast("bigint")
-        counted[_ODD_COLUMN] = odd
+        counted = {**digests.columns, _ODD_COLUMN: _odd(codes)}
         for at in range(1, len(self.policy.levels) + 1):
-            here = (fallen >= at * _CHAIN) & (fallen < (at + 1) * _CHAIN)
-            counted[f"{_FELL_COLUMN}_{at}"] = here.cast("bigint")
+            here = F.shiftright(fallen, _CHAIN_BITS) == at
+            counted[f"{_FELL_COLUMN}_{at}"] = _either(here, _long(1), F.lit(None))
             metrics.append(F.sum(f"{_FELL_COLUMN}_{at}").alias(f"fell_{at}"))
         metrics.append(F.sum(_ODD_COLUMN).alias("odd"))
         # Spark writes a row before it observes it: only what is looked at then goes into it.
-        done = [*frame.columns[len(self.frame.columns) :], *judged, _FELL_COLUMN, _ASKED_COLUMN]
+        done = [*frame.columns[len(self.frame.columns) :], *goes, _FELL_COLUMN, _ASKED_COLUMN]
         sampled = with_sample(measured.withColumns(counted), STAYS_COLUMN, self._time, seed)
         return self._observed(sampled.drop(*done), [*metrics, *digests.aggregates])
 
@@ -350,8 +344,41 @@ class _PolicyGate:
             ) from None
 
 
+def _odd(codes: Sequence[int]) -> Column:
+    """How many filters were asked and had no answer: those before the one that the row fell to.
+
+    Null for most rows, for which all had one: nothing is added up then.
+    """
+    some, number = F.lit(False), None
+    for begin in range(0, len(codes), _BITS):
+        bits = _long(0)
+        for bit, code in enumerate(codes[begin : begin + _BITS]):
+            unjudged = F.col(_VERDICT_PREFIX + str(code)).isNull()
+            some = some | unjudged
+            counts = unjudged & (F.col(_ASKED_COLUMN) > code)
+            bits = bits.bitwiseOR(_either(counts, _long(1 << bit), _long(0)))
+        part = F.bit_count(bits).cast("bigint")
+        number = part if number is None else number + part
+    assert number is not None  # a policy has a level, and a level a filter
+    return _either(some, number, F.lit(None))
+
+
+def _last_code(level: Column) -> Column:
+    """The largest code that a place in the level can have."""
+    return F.shiftleft(level, _CHAIN_BITS).bitwiseOR((1 << _CHAIN_BITS) - 1)
+
+
 def _code(level: int, place: int) -> int:
-    return level * _CHAIN + place
+    return level << _CHAIN_BITS | place
+
+
+def _either(condition: Column, then: Column, otherwise: Column) -> Column:
+    """Shorter code than `when`, which is made for many conditions."""
+    return F.call_function("if", condition, then, otherwise)
+
+
+def _long(number: int) -> Column:
+    return F.lit(number).cast("bigint")
 
 
 def _remembers(filter_: Filter) -> bool:

@@ -1,0 +1,396 @@
+"""Count rows inside Spark's generated code: what `DataFrame.observe` gives, for a quarter of it.
+
+Observing splits the generated code in two, writes every row into bytes in between, and updates
+its numbers in code of its own. Here the numbers are accumulators of Spark that a column adds to
+on the way:
+
+    count, sum and avg    one `LongAccumulator` or `DoubleAccumulator` for each column
+    min and max           one `StatCounter` for each column and task, which gets the numbers beyond
+                          those that it has. It hands itself over to a `CollectionAccumulator`
+                          with its first number and goes to the driver with the task
+    quantiles             the column in every n-th kept row, in a `CollectionAccumulator`; n
+                          follows the size of the batches, so that some hundred are looked at
+
+Null is passed over, as aggregates do. The driver reads the numbers between two batches (`take`).
+
+Guarantees: those of observed metrics. Each task adds to copies of its own; Spark adds up the
+tasks that ended well, once each, before the job ends. `offered` is the sum of kept and dropped,
+also when somebody reads too early. Not guaranteed: that numbers of two batches are told apart
+when nobody took those of the first before tasks of the second ended; their sum stays right.
+Counts of a stage that Spark runs again after it lost an executor stand twice, as observed ones do.
+
+Works on internal classes of Spark 4, in classic sessions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.spark.gates.gate_metrics import ARRIVAL_QUANTILES
+from headgate.spark.plans.live_array import LiveArray, jvm_of
+
+__all__ = ["RowCounts"]
+
+_COUNTED_COLUMN = "__headgate_counted"
+_MIDDLE = 1.75e9
+"""Averages are taken of distances from this, in the range of times in seconds since 1970: a sum
+of ten million such times would lose its milliseconds."""
+_SAMPLES = 128
+"""So many of a batch, to twice as many, are looked at for quantiles if it is as large as the one
+before. An answer of the JVM of more than 8 KiB takes 40 ms: it comes in two packets, and the
+second waits until the first is acknowledged."""
+_FEWEST_SAMPLES = 32
+_MOST_SAMPLES = 4096
+"""Of a task, if its batch is much larger than the one before."""
+_FIRST_STRIDE = 64
+_LONGEST_STRIDE = 1 << 30
+_MILLISECOND = 1e-3
+_NEVER = (1 << 62) - 1
+_HAND_OVER = 1
+"""With so many rows the numbers of a task are handed over; with 0 never."""
+
+
+class RowCounts:
+    """The aggregates of one `CollectMetrics` node, by their names, counted in a column instead.
+
+    Those named `offered` and `kept` are the numbers of rows for which the column is made and of
+    those that are kept. The one named `quantiles` is of the column `sampled`. Least and largest
+    of the columns in `times` are seconds and right to a millisecond: in a stream that is in
+    order every row would be the largest so far.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        metrics: Sequence[Any],
+        quantiles: str = "",
+        sampled: Any = None,
+        times: Collection[str] = (),
+    ) -> None:
+        """ValueError for an aggregate that cannot be counted like this."""
+        self._code = _Code(spark)
+        self._times = times
+        self._read: list[tuple[str, int, Callable[[Any], Any]]] = []
+        self._accumulators: list[Any] = []
+        self._whole: set[int] = set()
+        self._lists: list[int] = []
+        self._taken: dict[tuple[int, str], int] = {}
+        self._adding: list[Any] = []
+        self._places: dict[tuple[str, int], int] = {}
+        self._dropped = self._accumulator("LongAccumulator")
+        self._kept = self._accumulator("LongAccumulator")
+        self._sampled, self._orders = sampled, LiveArray(spark, (_FIRST_STRIDE - 1, _HAND_OVER))
+        self._wanted = _kinds_by_column(metrics)
+        for metric in metrics:
+            name = str(metric.name())
+            if name == quantiles and sampled is not None:
+                self._samples = self._accumulator("CollectionAccumulator")
+                self._looked_at = self._accumulator("LongAccumulator")
+                self._read.append((name, self._samples, _quantiles))
+            elif name not in ("offered", "kept"):
+                self._add(name, metric)
+        self._shown = self._code.list_of(self._accumulators)
+        self._json = self._code.field_writer()
+
+    def column(self, kept: Any) -> Any:
+        """A column that counts a row and says whether it is kept; for a projection."""
+        code, counters = self._code, self._accumulators
+        stays = code.add(counters[self._kept], code.long_one)
+        if self._sampled is not None:
+            look = code.both(
+                code.add(counters[self._samples], code.minus(code.known(self._sampled), _MIDDLE)),
+                code.add(counters[self._looked_at], code.long_one),
+            )
+            in_turn = code.both(
+                code.in_turn(counters[self._kept], self._orders),
+                code.fewer(counters[self._looked_at], _MOST_SAMPLES),
+            )
+            wanted = code.both(in_turn, code.is_known(self._sampled))
+            stays = code.both(stays, code.either(wanted, look, code.true))
+        goes = code.no(code.add(counters[self._dropped], code.long_one))
+        passes = code.either(kept, stays, goes)
+        for adding in reversed(self._adding):
+            passes = code.both(adding, passes)
+        return code.named(passes, _COUNTED_COLUMN)
+
+    def take(self) -> dict[str, Any]:
+        """What was counted since the last call, as observed metrics would say it."""
+        for place in self._lists:  # a copy: a task may end just now
+            self._shown.set(place, self._accumulators[place].value())
+        found = json.loads(self._json.writeValueAsString(self._shown))
+        for place, numbers in enumerate(found):
+            if place in self._whole:
+                self._since_last(place, numbers)
+            else:
+                self._accumulators[place].reset()
+        kept, dropped = found[self._kept]["_sum"], found[self._dropped]["_sum"]
+        if kept:
+            stride = 1 << max(0, (kept // _SAMPLES).bit_length() - 1)
+            self._orders.set((min(stride, _LONGEST_STRIDE) - 1, _HAND_OVER))
+        counted = {name: of(found[place]) for name, place, of in self._read}
+        return {**counted, "offered": kept + dropped, "kept": kept}
+
+    def stop(self) -> None:
+        """Nobody will take numbers any more: nothing is collected that would grow."""
+        self._orders.set((_NEVER, 0))
+
+    def _since_last(self, place: int, found: dict[str, Any]) -> None:
+        """Whole numbers are never cleared: a task that ends just now could be lost by it."""
+        for field in ("_sum", "_count"):
+            before = self._taken.get((place, field), 0)
+            self._taken[place, field] = found[field]
+            found[field] -= before
+
+    # --- what is added where ------------------------------------------------------------------
+
+    def _add(self, name: str, metric: Any) -> None:
+        kind, column = _plain_aggregate(metric)
+        type_name = str(column.dataType().typeName())
+        if kind in ("Min", "Max") and type_name == "double":
+            place = self._spread(column)
+            self._read.append((name, place, _least if kind == "Min" else _most))
+        elif kind in ("Count", "Sum") and type_name in ("long", "double"):
+            long = type_name == "long"
+            place = self._sum(column, "LongAccumulator" if long else "DoubleAccumulator")
+            self._read.append((name, place, _count if kind == "Count" else _total))
+        elif kind == "Average" and type_name == "double":
+            place = self._sum(column, "DoubleAccumulator", _MIDDLE)
+            self._read.append((name, place, _mean))
+        else:
+            raise ValueError(f"{name}: no way to count {kind} of {type_name}")
+
+    def _sum(self, column: Any, kind: str, less: float = 0.0) -> int:
+        def make(place: int) -> Any:
+            value = self._code.known(column)
+            value = self._code.minus(value, less) if less else value
+            return self._code.add(self._accumulators[place], value)
+
+        return self._once(f"{kind} {less}", column, kind, make)
+
+    def _spread(self, column: Any) -> int:
+        def make(place: int) -> Any:
+            beyond = _MILLISECOND if column.name() in self._times else 0.0
+            kinds = self._wanted[_id_of(column)]
+            home = self._accumulators[place]
+            value = self._code.known(column)
+            return self._code.add_spread(home, value, self._orders, beyond, kinds)
+
+        return self._once("spread", column, "CollectionAccumulator", make)
+
+    def _once(self, what: str, column: Any, kind: str, make: Callable[[int], Any]) -> int:
+        key = what, _id_of(column)
+        if key not in self._places:
+            place = self._places[key] = self._accumulator(kind)
+            adds, code = make(place), self._code
+            if column.nullable():
+                adds = code.either(code.is_known(column), adds, code.true)
+            self._adding.append(adds)
+        return self._places[key]
+
+    def _accumulator(self, kind: str) -> int:
+        place = len(self._accumulators)
+        self._accumulators.append(self._code.accumulator(kind))
+        if kind == "LongAccumulator":
+            self._whole.add(place)
+        elif kind == "CollectionAccumulator":
+            self._lists.append(place)
+        return place
+
+
+def _plain_aggregate(metric: Any) -> tuple[str, Any]:
+    """Kind and column of an aggregate of one column without further rules."""
+    aggregate = metric.child()
+    if aggregate.getClass().getSimpleName() == "AggregateExpression":
+        function = aggregate.aggregateFunction()
+        children = _items(function.children())
+        plain = not aggregate.isDistinct() and not aggregate.filter().isDefined()
+        if plain and [c.getClass().getSimpleName() for c in children] == ["AttributeReference"]:
+            return str(function.getClass().getSimpleName()), children[0]
+    raise ValueError(f"{metric.name()}: not an aggregate of one column")
+
+
+def _kinds_by_column(metrics: Sequence[Any]) -> dict[int, set[str]]:
+    """The kinds of plain aggregates that are wanted of each column."""
+    wanted: dict[int, set[str]] = {}
+    for metric in metrics:
+        with suppress(ValueError):  # said where it is added
+            kind, column = _plain_aggregate(metric)
+            wanted.setdefault(_id_of(column), set()).add(kind)
+    return wanted
+
+
+def _id_of(column: Any) -> int:
+    return int(column.exprId().id())
+
+
+def _count(found: Any) -> int:
+    return int(found["_count"])
+
+
+def _total(found: Any) -> Any:
+    return found["_sum"] if found["_count"] else None
+
+
+def _mean(found: Any) -> float | None:
+    return _MIDDLE + float(found["_sum"]) / found["_count"] if found["_count"] else None
+
+
+def _least(found: Any) -> float | None:
+    return min((float(task["minValue"]) for task in found), default=None)
+
+
+def _most(found: Any) -> float | None:
+    return max((float(task["maxValue"]) for task in found), default=None)
+
+
+def _quantiles(found: Any) -> list[float] | None:
+    """None for fewer samples than say something."""
+    samples = np.array([float(value) for value in found])
+    samples = samples[np.isfinite(samples)]
+    if len(samples) < _FEWEST_SAMPLES:
+        return None
+    return [_MIDDLE + float(value) for value in np.quantile(samples, ARRIVAL_QUANTILES)]
+
+
+class _Code:
+    """Expressions of Spark with a side effect, built in the driver's JVM.
+
+    `Invoke` cannot call a method that returns nothing, and all that accumulators have for adding
+    returns nothing. `InitializeJavaBean` calls such a method and gives the object on; then
+    `isZero`, which is false after something was added, makes a truth value of it.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm = jvm_of(spark)
+        self._context: Any = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined, unused-ignore]
+        self._jvm, self._util = jvm, jvm.org.apache.spark.util
+        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._types = jvm.org.apache.spark.sql.types
+        self.true, self.long_one = self._literals(spark, F.lit(True), F.expr("1L"))
+        self._spark = spark
+
+    def accumulator(self, kind: str) -> Any:
+        made = getattr(self._util, kind)()
+        self._context.register(made)
+        return made
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        """Adds the value; true."""
+        setters = self._jvm.java.util.HashMap()
+        setters.put("add", value)
+        as_map = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(setters)
+        bean = self._expressions.objects.InitializeJavaBean(self._object(accumulator), as_map)
+        return self.no(self._call(bean, "isZero", self._types.DataTypes.BooleanType))
+
+    def add_spread(
+        self, home: Any, value: Any, orders: LiveArray, beyond: float, kinds: Collection[str]
+    ) -> Any:
+        """Takes the value into the task's least and largest, which go home with its first; true.
+
+        beyond: by how much it must be outside of these. kinds: which of `Min` and `Max` is
+        wanted; a comparison of doubles is much code.
+        """
+        own = self._object(self._util.StatCounter(self._seq([])))
+        double = self._types.DataTypes.DoubleType
+        least, largest = (self._call(own, name, double) for name in ("min", "max"))
+        low, high = (
+            (self.minus(value, -beyond), self.minus(value, beyond)) if beyond else (value,) * 2
+        )
+        is_new = self._expressions.GreaterThan(high, largest)
+        if "Min" in kinds:
+            below = self._expressions.LessThan(low, least)
+            is_new = self._expressions.Or(is_new, below) if "Max" in kinds else below
+        merged = self._call(own, "merge", own.dataType(), [value])
+        count = self._call(merged, "count", self._types.DataTypes.LongType)
+        is_first = self._expressions.EqualTo(count, self._order(orders, 1))
+        taken = self.either(is_first, self.add(home, own), self.true)
+        return self.either(is_new, taken, self.true)
+
+    def in_turn(self, counter: Any, orders: LiveArray) -> Any:
+        """True for every row with which the counter of the task has no bit of the first order."""
+        count = self._call(self._object(counter), "count", self._types.DataTypes.LongType)
+        masked = self._expressions.BitwiseAnd(count, self._order(orders, 0))
+        [zero] = self._literals(self._spark, F.expr("0L"))
+        return self._expressions.EqualTo(masked, zero)
+
+    def _order(self, orders: LiveArray, place: int) -> Any:
+        """A number that the driver can change between two batches."""
+        array, long = self._object(orders.literal.value()), self._types.DataTypes.LongType
+        return self._call(array, "getLong", long, self._literals(self._spark, F.lit(place)))
+
+    def fewer(self, counter: Any, most: int) -> Any:
+        count = self._call(self._object(counter), "count", self._types.DataTypes.LongType)
+        [limit] = self._literals(self._spark, F.expr(f"{most}L"))
+        return self._expressions.LessThan(count, limit)
+
+    def is_known(self, column: Any) -> Any:
+        return self._expressions.IsNotNull(column)
+
+    def known(self, column: Any) -> Any:
+        """For where `is_known` has been asked: no code asks it again."""
+        return self._expressions.KnownNotNull(column)
+
+    def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        return self._expressions.If(condition, then, otherwise)
+
+    def both(self, first: Any, second: Any) -> Any:
+        return self._expressions.And(first, second)
+
+    def no(self, value: Any) -> Any:
+        return self._expressions.Not(value)
+
+    def minus(self, column: Any, number: float) -> Any:
+        double = self._types.DataTypes.DoubleType
+        return self._expressions.Subtract(column, self._expressions.Literal.create(number, double))
+
+    def named(self, value: Any, name: str) -> Any:
+        new_id = self._expressions.NamedExpression.newExprId()
+        nothing = self._jvm.scala.Option.empty()
+        none = self._seq([])
+        return self._expressions.Alias(value, name, new_id, none, nothing, none)
+
+    def list_of(self, items: Sequence[Any]) -> Any:
+        made = self._jvm.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+    def field_writer(self) -> Any:
+        """Writes the fields of objects as JSON: all numbers in one call to the JVM."""
+        jackson = self._jvm.com.fasterxml.jackson
+        made = jackson.databind.ObjectMapper()
+        visibility = getattr(jackson.annotation, "JsonAutoDetect$Visibility")
+        made.setVisibility(jackson.annotation.PropertyAccessor.ALL, visibility.NONE)
+        made.setVisibility(jackson.annotation.PropertyAccessor.FIELD, visibility.ANY)
+        return made.configure(jackson.databind.SerializationFeature.FAIL_ON_EMPTY_BEANS, False)
+
+    @staticmethod
+    def _literals(spark: SparkSession, *columns: Column) -> list[Any]:
+        frame: Any = spark.range(1).select(*columns)
+        plan = frame._jdf.queryExecution().analyzed()
+        return [alias.child() for alias in _items(plan.projectList())]
+
+    def _object(self, value: Any) -> Any:
+        return self._expressions.Literal(value, self._types.ObjectType(value.getClass()))
+
+    def _call(self, target: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+        """A call that Spark must not leave out, repeat or move: it is not deterministic."""
+        given, kinds = self._seq(arguments), self._seq([])
+        null_passes, may_be_null, deterministic = True, False, False
+        return self._expressions.objects.Invoke(
+            target, name, result, given, kinds, null_passes, may_be_null, deterministic
+        )
+
+    def _seq(self, items: Sequence[Any]) -> Any:
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(self.list_of(items))
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]

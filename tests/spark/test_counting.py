@@ -1,0 +1,265 @@
+"""Rows counted inside generated code, against Spark's own aggregates over the same rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.spark.agent.progress import BatchReport
+from headgate.spark.agent.query_run import QueryRun
+from headgate.spark.gates.gate_metrics import ARRIVAL_QUANTILES
+from headgate.spark.plans.counting import RowCounts
+from headgate.spark.plans.plan_rewrite import PlanRewrite
+from headgate.spark.session import Headgate
+from tests.spark.test_gate import Replay
+
+START = 1.79e9
+AGGREGATES = {
+    "first": "min(time)",
+    "last": "max(time)",
+    "mean": "avg(time)",
+    "whole": "sum(whole)",
+    "known": "count(odd)",
+    "sum": "sum(odd)",
+}
+
+
+@pytest.fixture(params=["CODEGEN_ONLY", "NO_CODEGEN"])
+def either_way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Generated code, and Spark's interpreter, which it falls back on."""
+    settings = {
+        "spark.sql.codegen.wholeStage": str(request.param == "CODEGEN_ONLY").lower(),
+        "spark.sql.codegen.factoryMode": str(request.param),
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, found in before.items():
+        spark.conf.set(name, found or "")
+
+
+def rows(spark: SparkSession, count: int, partitions: int = 3) -> DataFrame:
+    ids = spark.range(0, count, 1, partitions)
+    return ids.select(
+        "id",
+        (F.col("id") % 3 != 0).alias("kept"),
+        (F.lit(START) + F.col("id") / 1000.0).alias("time"),
+        (F.col("id") % 7).alias("whole"),
+        F.when(F.col("id") % 5 == 0, F.col("id").cast("double")).alias("odd"),
+    )
+
+
+def counting(
+    spark: SparkSession,
+    frame: DataFrame,
+    aggregates: dict[str, str],
+    sampled: str = "",
+    times: tuple[str, ...] = (),
+) -> tuple[DataFrame, RowCounts]:
+    """The kept rows of `frame`, and what counts them."""
+    named = [F.expr(text).alias(name) for name, text in aggregates.items()]
+    node: Any = frame.observe(f"test {time.time_ns()}", *named)
+    node = node._jdf.queryExecution().analyzed()
+    columns = {str(c.name()): c for c in items(node.child().output())}
+    counts = RowCounts(spark, items(node.metrics()), "quantiles", columns.get(sampled), times)
+    column = counts.column(columns["kept"])
+    jvm: Any = spark._jvm
+    logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+    every = jvm.java.util.ArrayList()
+    for item in (*columns.values(), column):
+        every.add(item)
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    plan = logical.Filter(column.toAttribute(), logical.Project(to_seq(every), node.child()))
+    made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    return DataFrame(made, spark), counts
+
+
+def items(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_the_numbers_are_those_of_sparks_aggregates(spark: SparkSession, count: int) -> None:
+    frame = rows(spark, count)
+    kept, counts = counting(spark, frame, {"offered": "count(1)", **AGGREGATES})
+    nothing = counts.take()
+    assert (nothing["offered"], nothing["kept"], nothing["first"]) == (0, 0, None)
+    assert sorted(row.id for row in kept.select("id").collect()) == [
+        number for number in range(count) if number % 3
+    ]
+    found = counts.take()
+    [wanted] = frame.agg(*(F.expr(text).alias(name) for name, text in AGGREGATES.items())).collect()
+    assert found.pop("offered") == count
+    assert found.pop("kept") == count - (count + 2) // 3
+    assert found.pop("mean") == pytest.approx(wanted["mean"], abs=1e-5)
+    assert found == {name: wanted[name] for name in AGGREGATES if name != "mean"}
+    assert counts.take() == nothing
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_only_the_least_or_the_largest(spark: SparkSession, kind: str) -> None:
+    frame = rows(spark, 1000).withColumn("odd", F.sin("id"))
+    kept, counts = counting(spark, frame, {"found": f"{kind}(odd)"})
+    kept.write.format("noop").mode("overwrite").save()
+    numbers = [math.sin(number) for number in range(1000)]
+    assert counts.take()["found"] == pytest.approx(min(numbers) if kind == "min" else max(numbers))
+
+
+def test_user_filters_and_pruned_columns_do_not_change_what_is_counted(spark: SparkSession) -> None:
+    kept, counts = counting(spark, rows(spark, 1000), AGGREGATES)
+    few = kept.where("id > 900").select(F.lit(1).alias("one"))
+    assert few.count() == 66
+    assert {**counts.take(), "mean": None} == {
+        "first": START,
+        "last": START + 0.999,
+        "mean": None,
+        "whole": sum(number % 7 for number in range(1000)),
+        "known": 200,
+        "sum": float(sum(range(0, 1000, 5))),
+        "offered": 1000,
+        "kept": 666,
+    }
+
+
+def test_quantiles_come_from_some_hundred_rows_whatever_the_size(spark: SparkSession) -> None:
+    wanted = {"quantiles": "max(time)"}
+    for count in (200_000, 3000):
+        kept, counts = counting(spark, rows(spark, count), wanted, "time")
+        sizes = []
+        for _ in range(3):
+            kept.write.format("noop").mode("overwrite").save()
+            sizes.append(counts._accumulators[counts._samples].value().size())
+            found = counts.take()["quantiles"]
+        assert 100 < sizes[-1] < 300, sizes
+        exact = START + count / 1000.0 * np.array(ARRIVAL_QUANTILES)
+        assert np.abs(np.array(found) - exact).max() < 0.02 * count / 1000.0
+    kept, counts = counting(spark, rows(spark, 20), wanted, "time")
+    kept.write.format("noop").mode("overwrite").save()
+    assert counts.take()["quantiles"] is None
+
+
+def test_times_are_right_to_a_millisecond(spark: SparkSession) -> None:
+    frame = rows(spark, 5000, 2).withColumn("time", F.lit(START) + F.col("id") / 1e5)
+    wanted = {"first": "min(time)", "last": "max(time)"}
+    for times in ((), ("time",)):
+        kept, counts = counting(spark, frame, wanted, times=times)
+        kept.write.format("noop").mode("overwrite").save()
+        found = counts.take()
+        assert found["first"] == START
+        assert found["last"] == pytest.approx(START + 0.04999, abs=0.001 if times else 1e-6)
+
+
+def test_nothing_that_grows_is_collected_when_nobody_takes_it(spark: SparkSession) -> None:
+    wanted = {"first": "min(time)", "quantiles": "max(time)"}
+    kept, counts = counting(spark, rows(spark, 20_000), wanted, "time")
+    counts.stop()
+    kept.write.format("noop").mode("overwrite").save()
+    found = counts.take()
+    assert (found["offered"], found["first"], found["quantiles"]) == (20_000, None, None)
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    ["max(whole)", "avg(whole)", "stddev(time)", "count(DISTINCT whole)", "sum(id) + 1"],
+)
+def test_other_aggregates_are_refused(spark: SparkSession, aggregate: str) -> None:
+    frame = rows(spark, 1).groupBy().agg(F.expr(aggregate).alias("other"))
+    [metric] = items(frame._jdf.queryExecution().analyzed().aggregateExpressions())  # type: ignore[attr-defined, operator, unused-ignore]
+    with pytest.raises(ValueError, match="other: no"):
+        RowCounts(spark, [metric])
+
+
+def test_a_gate_that_stands_twice_in_a_plan_is_observed(
+    spark: SparkSession, hg: Headgate, replay: Replay
+) -> None:
+    stream = hg.gate(replay(rate=10), "split", arrival="timestamp", identity=["id"])
+    one, two = stream.where("id < 5"), stream.where("id >= 5")
+    for frame, counted in ((one, True), (one.union(two), False)):
+        rewrite = PlanRewrite(spark, lambda: replay(rate=1).where("false"), {})
+        plan: Any = frame
+        text = str(rewrite.of(plan._jdf.queryExecution().analyzed()))
+        assert ("split" in rewrite.counts) is counted
+        assert ("CollectMetrics" in text) is not counted
+
+
+class Counts:
+    """Rows by hand."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def take(self) -> dict[str, int]:
+        taken, self.rows = self.rows, 0
+        return {"offered": taken, "kept": taken}
+
+    def stop(self) -> None:
+        """Nothing is collected here."""
+
+
+def batch(number: int, moved: bool = True) -> BatchReport:
+    return BatchReport("q", "r", number, START, 1.0, None, moved=moved)
+
+
+@pytest.fixture
+def run() -> QueryRun:
+    made = QueryRun("key", "alerts", {})
+    made.counts = {"orders": Counts()}
+    return made
+
+
+def offered(run: QueryRun, report: BatchReport, counted: int | None = None) -> int | None:
+    """What the report says; `counted`: rows that Spark counts before."""
+    counts = run.counts["orders"]
+    assert isinstance(counts, Counts)
+    counts.rows += counted or 0
+    seen = run.counted(report).gates.get("orders")
+    return None if seen is None else seen.offered
+
+
+def test_counts_of_a_batch_are_taken_once_by_whoever_asks_first(run: QueryRun) -> None:
+    run.why[0] = run.why[1] = {}
+    assert offered(run, batch(0), 10) == 10
+    assert offered(run, batch(0)) == 10
+    assert offered(run, batch(1), 4) == 4
+    assert offered(run, batch(0)) == 10
+
+
+def test_batches_that_end_before_anybody_knows_the_query_are_told_apart(run: QueryRun) -> None:
+    run.why[0] = {}
+    counts = run.counts["orders"]
+    assert isinstance(counts, Counts)
+    run.set_counts_aside()
+    counts.rows = 7
+    run.set_counts_aside()
+    assert offered(run, batch(0), 5) == 7
+    run.reports = 1
+    assert offered(run, batch(1)) == 5
+
+
+def test_a_batch_that_a_sink_passes_over_has_no_counts(run: QueryRun) -> None:
+    assert offered(run, batch(3)) is None
+    run.reports = 1
+    assert offered(run, batch(4)) == 0
+
+
+def test_an_empty_batch_that_runs_again_is_counted(run: QueryRun) -> None:
+    assert offered(run, batch(3, moved=False)) == 0
+
+
+def test_a_report_that_nothing_came_or_of_an_old_batch_takes_no_counts(run: QueryRun) -> None:
+    run.why[4] = run.why[5] = {}
+    assert offered(run, batch(4), 10) == 10
+    idle = BatchReport("q", "r", 5, START, 0.0, None, idle=True)
+    assert offered(run, idle, 3) is None
+    assert offered(run, batch(1)) is None
+    assert offered(run, batch(5)) == 3
