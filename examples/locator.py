@@ -50,9 +50,13 @@ REMEMBERED = "asked_at double, answer string"
 Locate = Callable[[tuple[str], Iterator[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
 
 
-def replayed(spark: SparkSession, log: Sequence[Message], rate: float) -> DataFrame:
+def replayed(
+    spark: SparkSession, log: Sequence[Message], rate: float, most_in_a_batch: int | None = None
+) -> DataFrame:
     """The log as a stream: the replay source sets the pace, message by message."""
     pace = spark.readStream.format("headgate_replay").option("rate", rate)
+    if most_in_a_batch is not None:
+        pace = pace.option("maxRowsPerTrigger", most_in_a_batch)
     pace = pace.option("rows", len(log)).load()
     messages = spark.createDataFrame(pd.DataFrame(log), MESSAGE)
     numbered = pace.select(F.col("id").alias("number"), F.col("timestamp").alias("arrived"))

@@ -57,12 +57,9 @@ def test_the_same_crowd_runs_with_headgate_and_without(
     assert ours.ledger is not None
     assert ours.ledger.offered >= found.with_headgate.offered
     assert all(batch.read == batch.offered for batch in (*ours.batches, *theirs.batches))
-    late = found.without.worst_latency_seconds or 0.0
-    if late > 3.0 * QUICK.target_seconds and len(ours.batches) > 3:
-        # The machine did not become fast enough for the crowd after it was measured.
-        assert found.with_headgate.dropped > 0
-        if (found.with_headgate.worst_latency_seconds or 0.0) < late:  # nor slow while it shed
-            assert found.without.waiting_at_end > found.with_headgate.waiting_at_end
+    fed_back = [batch.latency_mean_seconds or 0.0 for batch in ours.batches[1:-2]]
+    if any(latency > 1.5 * QUICK.target_seconds for latency in fed_back):
+        assert found.with_headgate.dropped > 0  # a machine that got faster had no need to
     files = save(recording, tmp_path / "out")
     assert content(recording)["headline"] in files.page.read_text(encoding="utf-8")
 
