@@ -31,17 +31,18 @@ from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["compare", "hashing", "run"]
 
-ROUNDS = 7
+ROUNDS = 13
+ROUNDS_AT_RATE = 9
 WARM_UP_ROUNDS = 3
-WARM_UP_BATCHES = 6
-BATCHES = 12
+WARM_UP_BATCHES = 4
+BATCHES = 6
 _SMALL_ROWS = 1_000
 _SMALL_WARM_UP = 25  # batches so short that the JVM is still learning
-_LEFT_OUT = 4
+_LEFT_OUT = 3
 _WARM_UP_AT_RATE = 1
 
 
-def run(rounds: int = ROUNDS) -> dict[str, Any]:
+def run(rounds: int = ROUNDS, at_rate: int = ROUNDS_AT_RATE) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
     with spark_and_headgate(PLAIN_FILES) as (spark, hg):
         return {
@@ -50,9 +51,9 @@ def run(rounds: int = ROUNDS) -> dict[str, Any]:
             "cheap": compare(spark, hg, hashing(2), 200_000, rounds),
             "parsing": compare(spark, hg, _parsing, 100_000, rounds),
             "heavy": compare(spark, hg, hashing(40), 20_000, rounds),
-            "half_capacity": _half_capacity(spark, hg, hashing(2), 200_000, rounds),
-            "half_capacity_parsing": _half_capacity(spark, hg, _parsing, 100_000, rounds),
-            "half_capacity_heavy": _half_capacity(spark, hg, hashing(40), 20_000, rounds),
+            "half_capacity": _half_capacity(spark, hg, hashing(2), 200_000, at_rate),
+            "half_capacity_parsing": _half_capacity(spark, hg, _parsing, 100_000, at_rate),
+            "half_capacity_heavy": _half_capacity(spark, hg, hashing(40), 20_000, at_rate),
         }
 
 
@@ -244,7 +245,7 @@ def _batch_times(
 def _times(hg: Any, writer: Any, gated: bool, warm_up: int) -> dict[str, float]:
     name = f"bench{time.time_ns()}"
     query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
-    wanted = warm_up + (BATCHES if warm_up <= WARM_UP_BATCHES else 2 * BATCHES)
+    wanted = warm_up + (BATCHES if warm_up <= WARM_UP_BATCHES else 4 * BATCHES)
     try:
         while len(progress_of(query)) < wanted:
             time.sleep(0.1)

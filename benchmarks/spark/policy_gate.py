@@ -3,8 +3,9 @@
 Queries that differ only in the gate run in turn, some rounds, in one Spark session: the
 random gate, and gates with a policy of three levels, row-wise (Spark columns) or
 queue-wise (Arrow). All of them shed: each is limited to about the same share of its
-tuples. Medians of Spark's own batch times, the first two rounds and the first batches of each
-round left out: the JVM compiles for a minute, and longer where there is more code.
+tuples. Medians of Spark's own batch times, the first rounds and the first batches of each round
+left out: the JVM compiles for a minute, and longer where there is more code. Many short
+rounds: the speed of the machine moves within a quarter of a minute.
 The ratios are of rounds that ran one after the other; the spread is the least and the
 most of them. Batches of the random gate and of the policies keep about as many tuples,
 so the work behind the gate is the same. A batch takes about a second, as with a latency target
@@ -29,10 +30,10 @@ from benchmarks.spark.environment import jvm_cpu_seconds, spark_and_headgate
 
 __all__ = ["run"]
 
-ROUNDS = 5
-WARM_UP_ROUNDS = 2
-WARM_UP_BATCHES = 8
-BATCHES = 14
+ROUNDS = 12
+WARM_UP_ROUNDS = 3
+WARM_UP_BATCHES = 4
+BATCHES = 5
 KEEP = 0.5
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -48,6 +49,16 @@ def wait_for_batches(hg: Headgate, query: str, more: int) -> list[dict[str, Any]
     return result
 
 
+def settles(rows: list[dict[str, Any]], low: float, high: float, batches: int = 9) -> bool:
+    """Was the median latency of the last four of so many batches that shed within bounds?
+
+    To wait for: a machine that others use can lose a few batches, a loop that does not hold
+    its target never gets there.
+    """
+    latencies = [row["latency_mean_seconds"] for row in rows if row["dropped"]]
+    return len(latencies) >= batches and low < median(latencies[-4:]) < high
+
+
 def logged_batches(checkpoint: Path) -> dict[int, tuple[GateDecision, dict[str, Any]]]:
     """Decision and replay offset of every batch in the offset log, by batch."""
     found = {}
@@ -59,6 +70,13 @@ def logged_batches(checkpoint: Path) -> dict[int, tuple[GateDecision, dict[str, 
             assert decision is not None
             found[int(path.name)] = (decision, rows[0])
     return dict(sorted(found.items()))
+
+
+def batches_in_sink(out: Path) -> set[int]:
+    """Batches that a file sink has. A stop can come before Spark's commit log has the last one,
+    and before the ledger has it.
+    """
+    return {int(path.name.split(".")[0]) for path in (out / "_spark_metadata").glob("[0-9]*")}
 
 
 def expected_ids(spark: SparkSession, checkpoint: Path, gate: str, batches: set[int]) -> set[int]:

@@ -3,13 +3,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.spark.session import Headgate, attach
-from tests.spark.streams import rows_of, wait_for, wait_for_batches
+from tests.spark.streams import rows_of, settles, wait_for, wait_for_batches
 
 TARGET_SECONDS = 2.0
 
@@ -46,18 +45,22 @@ def test_latency_settles_at_the_target_and_grows_without_a_gate(
     work = stream.select(F.sum(F.length(costly("id"))).alias("total"))
     writer = work.writeStream.format("noop").outputMode("complete")
     query = hg.start(writer, name="loop", latency=TARGET_SECONDS)
-    wait_for(lambda: sum(row["dropped"] > 0 for row in rows_of(hg, "loop")) >= 9)
+    low, high = 0.4 * TARGET_SECONDS, 2.0 * TARGET_SECONDS
+    wait_for(lambda: settles(rows_of(hg, "loop"), low, high), what="a latency near the target")
     rows = rows_of(hg, "loop")
-    settled = [row["latency_mean_seconds"] for row in rows[-4:]]
     assert any(row["dropped"] and row["why"] == "feedback" for row in rows)
-    assert 0.4 * TARGET_SECONDS < median(settled) < 2.0 * TARGET_SECONDS, settled
     hg.mode("open")
-    wait_for(lambda: rows_of(hg, "loop")[-1]["dropped"] == 0)  # one batch may be decided already
+
+    def grows() -> bool:
+        last = rows_of(hg, "loop")[-1]
+        return bool(last["dropped"] == 0 and last["latency_mean_seconds"] > high)
+
+    wait_for(grows, what="a latency that grows without a gate")
     hg.mode("on")
     query.stop()
-    opened = next(row for row in rows_of(hg, "loop")[len(rows) :] if row["dropped"] == 0)
+    later = rows_of(hg, "loop")[len(rows) :]
+    opened = next(row for row in later if row["dropped"] == 0)  # one may be decided already
     assert opened["why"] in ("mode", "nothing")  # nothing: it would not shed anyway
-    assert opened["latency_mean_seconds"] > 1.3 * median(settled)
 
 
 def test_a_dead_agent_stops_no_query_and_drops_nothing(

@@ -15,7 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.spark.ledger.ledger_file import LedgerFile
 from headgate.spark.plans import plan_rewrite
 from headgate.spark.session import Headgate, attach
-from tests.spark.streams import expected_ids, rows_of, wait_for, wait_for_batches
+from tests.spark.streams import (
+    batches_in_sink,
+    expected_ids,
+    rows_of,
+    wait_for,
+    wait_for_batches,
+)
 
 Replay = Callable[..., DataFrame]
 
@@ -139,13 +145,15 @@ def test_an_offset_log_that_cannot_be_written_ends_the_query_and_drops_nothing_u
         other.stop()
         query.stop()
         rows = rows_of(hg, name)
-    committed = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
+    in_sink = batches_in_sink(out)
     ids = spark.read.parquet(str(out)).toPandas()["id"].tolist()  # type: ignore[index]
     assert len(ids) == len(set(ids))
-    assert set(ids) == expected_ids(spark, checkpoint, "orders", committed)
+    assert set(ids) == expected_ids(spark, checkpoint, "orders", in_sink)
     assert any(row["dropped"] for row in rows)
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in rows)
-    assert [row["batch"] for row in rows] == sorted(committed)
+    counted = [row["batch"] for row in rows]
+    assert counted == sorted(in_sink)[: len(counted)]
+    assert len(in_sink) - len(counted) in (0, 1)
 
 
 @pytest.mark.parametrize("format_number", [1, 2])

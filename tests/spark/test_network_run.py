@@ -71,18 +71,23 @@ def plan_of(run: NetworkRun, query: str) -> str:
     return str(execution.streamingQuery().lastExecution().executedPlan())
 
 
+def costlier_branch_loses_more(run: NetworkRun) -> bool:
+    gates = run.report().gates["split run"]
+    return gates["shared->heavy"][2] > 2 * gates["shared->light"][2]
+
+
 def test_the_split_of_the_paper_drops_on_the_costlier_branch(spark: SparkSession) -> None:
     settings = RunSettings(warm_up_batches=2)
     with run_network(spark, parse_network(SPLIT), settings) as run:
         until(run, lambda: run.record.seconds > 5.0)
         until(run, lambda: "ReusedExchange" in plan_of(run, "split run"))
+        until(run, lambda: costlier_branch_loses_more(run))  # once its costs are known
         report = run.report()
         measured = parse_network(run.headgate.network())
     gates = report.gates["split run"]
     assert set(gates) == {"a->shared", "shared->light", "shared->heavy"}
     for offered, kept, dropped in gates.values():
         assert offered == kept + dropped
-    assert gates["shared->heavy"][2] > 2 * gates["shared->light"][2]
     assert ExactPlanner(measured).plan({}).score > 0.0
     assert all((o.cost_seconds or 0.0) > 0.0 for o in measured.operators)
     # How near they are depends on what else the machine does; test_network_closed_loop.py asks

@@ -49,6 +49,7 @@ from headgate.spark.gates.row_columns import (
     KEPT_COLUMN,
     ByKey,
     ByWindow,
+    Live,
     RandomRows,
     Rows,
     passes_hash,
@@ -56,7 +57,7 @@ from headgate.spark.gates.row_columns import (
     type_of,
 )
 from headgate.spark.gates.window_drop import WindowMemory
-from headgate.spark.plans.live_array import LiveArray, live_number
+from headgate.spark.plans.live_array import LiveArray
 
 __all__ = [
     "COLUMN_PREFIX",
@@ -129,11 +130,7 @@ def add_gate(
     """
     _check(frame, gate, arrival)
     _check_weight(frame, gate, rows, weight)
-    array = LiveArray(spark, open_values(rows.choice)).column()
-
-    def live(place: Column | int) -> Column:
-        return live_number(array, rows.seed, place)
-
+    live = LiveArray(spark, open_values(rows.choice)).number
     columns = dict(rows.columns(live))
     if arrival is not None and rows.choice.window is None:
         fresh = _micros(frame, gate, arrival) >= live(2)
@@ -142,6 +139,8 @@ def add_gate(
         columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
     time = time_of(frame, gate, arrival)
     metrics = count_metrics(KEPT_COLUMN, time, rows.metrics())
+    if time is not None:
+        columns[SECONDS] = time.cast("double")
     chosen = [
         column.alias(name, metadata=rows.choice.as_dict() if name == KEPT_COLUMN else {})
         for name, column in columns.items()
@@ -158,12 +157,13 @@ def with_sample(frame: DataFrame, kept: str, time: Column | None, seed: Column) 
     """`frame` with the arrival of all tuples, of kept ones, and of one of these in sixteen.
 
     For `count_metrics`. A column of its own is part of the generated code. Within an aggregate,
-    which is not, the same expression would take 150 ns of every row.
+    which is not, the same expression would take 150 ns of every row. A frame that has `SECONDS`
+    already is the cheaper one to plan.
     """
     if time is None:
         return frame
     chosen = F.xxhash64(time, seed).bitwiseAND(F.lit(SAMPLED_TUPLES - 1)) == 0
-    timed = frame.withColumn(SECONDS, time.cast("double"))
+    timed = frame if SECONDS in frame.columns else frame.withColumn(SECONDS, time.cast("double"))
     return timed.withColumns(
         {
             KEPT_SECONDS: F.when(F.col(kept), F.col(SECONDS)),
@@ -194,12 +194,12 @@ def count_metrics(kept: str, time: Column | None, others: Sequence[Column] = ())
     return metrics
 
 
-def fate(frame: DataFrame, gate: str, arrival: str | None, seed: Column, live: Column) -> Column:
+def fate(frame: DataFrame, gate: str, arrival: str | None, seed: Column, live: Live) -> Column:
     """Does the tuple pass by the hash (`seed`) and the cut-off of the live array?"""
-    kept = passes_hash(seed, live_number(live, seed, 0), live_number(live, seed, 1))
+    kept = passes_hash(seed, live(0), live(1))
     if arrival is None:
         return kept
-    fresh = _micros(frame, gate, arrival) >= live_number(live, seed, 2)
+    fresh = _micros(frame, gate, arrival) >= live(2)
     return kept & F.coalesce(fresh, F.lit(True))
 
 

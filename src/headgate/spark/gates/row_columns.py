@@ -40,6 +40,7 @@ __all__ = [
     "KEPT_COLUMN",
     "ByKey",
     "ByWindow",
+    "Live",
     "RandomRows",
     "Rows",
     "passes_hash",

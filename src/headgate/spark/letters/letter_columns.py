@@ -42,7 +42,7 @@ from headgate.spark.letters.letter_sinks import (
     open_files,
 )
 from headgate.spark.letters.letter_task import NOTE_DDL, letter_function
-from headgate.spark.plans.live_array import LiveArray, live_number
+from headgate.spark.plans.live_array import LiveArray
 
 __all__ = ["LETTER_COLUMN", "GateLetters", "letters_of_gate", "letters_table"]
 
@@ -62,11 +62,11 @@ class GateLetters:
 
     def __call__(self, observed: DataFrame, kept: str, seed: Column) -> DataFrame:
         """What the gate has observed, with its letters taken out and counted."""
-        array = LiveArray(self.spark, (0, 0)).column()
+        live = LiveArray(self.spark, (0, 0))
         chance = F.pmod(F.xxhash64(seed, F.lit(_SECOND_HASH)), F.lit(EVERYTHING))
         stays = F.col(kept)
-        passing = observed.where(stays | (chance < live_number(array, seed, 1)))
-        wanted = F.get(array, F.lit(1)) > F.lit(0)  # folded, on purpose
+        passing = observed.where(stays | (chance < live.number(1)))
+        wanted = F.get(live.column(), F.lit(1)) > F.lit(0)  # folded, on purpose
         functions: Any = F  # `arrow_udf` is missing in PySpark's stubs
         function = letter_function(self.gate, text_of(self.settings, self.number))
         write = functions.arrow_udf(function, NOTE_DDL).asNondeterministic()

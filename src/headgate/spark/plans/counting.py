@@ -25,11 +25,12 @@ Works on internal classes of Spark 4, in classic sessions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -39,9 +40,11 @@ from headgate.spark.plans.live_array import LiveArray, jvm_of
 __all__ = ["RowCounts"]
 
 _COUNTED_COLUMN = "__headgate_counted"
-_MIDDLE = 1.75e9
+_MIDDLE = 1.8e9
 """Averages are taken of distances from this, in the range of times in seconds since 1970: a sum
 of ten million such times would lose its milliseconds."""
+_LARGEST_SUM = 1e12
+"""Of distances that may stand in an accumulator before it is cleared: it is right to 0.1 ms."""
 _SAMPLES = 128
 """So many of a batch, to twice as many, are looked at for quantiles if it is as large as the one
 before. An answer of the JVM of more than 8 KiB takes 40 ms: it comes in two packets, and the
@@ -53,6 +56,7 @@ _FIRST_STRIDE = 64
 _LONGEST_STRIDE = 1 << 30
 _MILLISECOND = 1e-3
 _NEVER = (1 << 62) - 1
+_TRIES = 3
 _HAND_OVER = 1
 """With so many rows the numbers of a task are handed over; with 0 never."""
 
@@ -64,6 +68,10 @@ class RowCounts:
     those that are kept. The one named `quantiles` is of the column `sampled`. Least and largest
     of the columns in `times` are seconds and right to a millisecond: in a stream that is in
     order every row would be the largest so far.
+
+    made_of: expressions of columns by their ids. One that is a value under a condition and else
+    null is not computed: the value is added where the condition holds, in the branch of the rows
+    that stay or go if it is that.
     """
 
     def __init__(
@@ -73,6 +81,7 @@ class RowCounts:
         quantiles: str = "",
         sampled: Any = None,
         times: Collection[str] = (),
+        made_of: Mapping[int, Any] | None = None,
     ) -> None:
         """ValueError for an aggregate that cannot be counted like this."""
         self._code = _Code(spark)
@@ -80,18 +89,21 @@ class RowCounts:
         self._read: list[tuple[str, int, Callable[[Any], Any]]] = []
         self._accumulators: list[Any] = []
         self._whole: set[int] = set()
-        self._lists: list[int] = []
-        self._taken: dict[tuple[int, str], int] = {}
-        self._adding: list[Any] = []
+        self._of_times: set[int] = set()
+        self._list: int | None = None
+        self._taken: dict[int, tuple[float, int]] = {}
+        self._adding: list[tuple[Any, Any]] = []  # condition or None, what is added then
         self._places: dict[tuple[str, int], int] = {}
+        self._made_of = made_of or {}
         self._dropped = self._accumulator("LongAccumulator")
         self._kept = self._accumulator("LongAccumulator")
-        self._sampled, self._orders = sampled, LiveArray(spark, (_FIRST_STRIDE - 1, _HAND_OVER))
+        self._sampled = None if sampled is None else self._parts(sampled)[1]
+        self._orders = LiveArray(spark, (_FIRST_STRIDE - 1, _HAND_OVER))
         self._wanted = _kinds_by_column(metrics)
         for metric in metrics:
             name = str(metric.name())
             if name == quantiles and sampled is not None:
-                self._samples = self._accumulator("CollectionAccumulator")
+                self._samples = self._shared_list()
                 self._looked_at = self._accumulator("LongAccumulator")
                 self._read.append((name, self._samples, _quantiles))
             elif name not in ("offered", "kept"):
@@ -102,7 +114,16 @@ class RowCounts:
     def column(self, kept: Any) -> Any:
         """A column that counts a row and says whether it is kept; for a projection."""
         code, counters = self._code, self._accumulators
-        stays = code.add(counters[self._kept], code.long_one)
+        stays = [code.add(counters[self._kept], code.long_one)]
+        goes = [code.add(counters[self._dropped], code.long_one)]
+        always: dict[str, tuple[Any, list[Any]]] = {}
+        for condition, adds in self._adding:
+            if condition is not None and condition.semanticEquals(kept):
+                stays.append(adds)
+            elif condition is not None and condition.semanticEquals(code.no(kept)):
+                goes.append(adds)
+            else:
+                always.setdefault(str(condition), (condition, []))[1].append(adds)
         if self._sampled is not None:
             look = code.both(
                 code.add(counters[self._samples], code.minus(code.known(self._sampled), _MIDDLE)),
@@ -113,22 +134,21 @@ class RowCounts:
                 code.fewer(counters[self._looked_at], _MOST_SAMPLES),
             )
             wanted = code.both(in_turn, code.is_known(self._sampled))
-            stays = code.both(stays, code.either(wanted, look, code.true))
-        goes = code.no(code.add(counters[self._dropped], code.long_one))
-        passes = code.either(kept, stays, goes)
-        for adding in reversed(self._adding):
-            passes = code.both(adding, passes)
-        return code.named(passes, _COUNTED_COLUMN)
+            stays.append(code.either(wanted, look, code.true))
+        passes = code.either(kept, code.all_of(stays), code.no(code.all_of(goes)))
+        first = [code.under(condition, code.all_of(adds)) for condition, adds in always.values()]
+        return code.named(code.all_of([*first, passes]), _COUNTED_COLUMN)
 
     def take(self) -> dict[str, Any]:
-        """What was counted since the last call, as observed metrics would say it."""
-        for place in self._lists:  # a copy: a task may end just now
-            self._shown.set(place, self._accumulators[place].value())
-        found = json.loads(self._json.writeValueAsString(self._shown))
+        """What was counted since the last call, as observed metrics would say it.
+
+        Whoever waits for a decision may wait for this: every call to the JVM is 0.3 ms.
+        """
+        found = self._now()
         for place, numbers in enumerate(found):
-            if place in self._whole:
+            if "_count" in numbers:
                 self._since_last(place, numbers)
-            else:
+            elif numbers["_list"]:
                 self._accumulators[place].reset()
         kept, dropped = found[self._kept]["_sum"], found[self._dropped]["_sum"]
         if kept:
@@ -141,12 +161,27 @@ class RowCounts:
         """Nobody will take numbers any more: nothing is collected that would grow."""
         self._orders.set((_NEVER, 0))
 
+    def _now(self) -> list[dict[str, Any]]:
+        """The fields of all accumulators."""
+        for _ in range(_TRIES - 1):
+            with suppress(Py4JJavaError):  # a task ended just now, and a list grew
+                return self._fields()
+        return self._fields()
+
+    def _fields(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self._json.writeValueAsString(self._shown))
+        return found
+
     def _since_last(self, place: int, found: dict[str, Any]) -> None:
         """Whole numbers are never cleared: a task that ends just now could be lost by it."""
-        for field in ("_sum", "_count"):
-            before = self._taken.get((place, field), 0)
-            self._taken[place, field] = found[field]
-            found[field] -= before
+        total, count = _number(found["_sum"]), found["_count"]
+        stays = place in self._whole or (place in self._of_times and abs(total) < _LARGEST_SUM)
+        total_before, count_before = self._taken.get(place, (0, 0))
+        found["_sum"], found["_count"] = total - total_before, count - count_before
+        if not stays and count:
+            self._accumulators[place].reset()
+            total, count = 0, 0
+        self._taken[place] = total, count
 
     # --- what is added where ------------------------------------------------------------------
 
@@ -162,45 +197,74 @@ class RowCounts:
             self._read.append((name, place, _count if kind == "Count" else _total))
         elif kind == "Average" and type_name == "double":
             place = self._sum(column, "DoubleAccumulator", _MIDDLE)
+            self._of_times.add(place)
             self._read.append((name, place, _mean))
         else:
             raise ValueError(f"{name}: no way to count {kind} of {type_name}")
 
     def _sum(self, column: Any, kind: str, less: float = 0.0) -> int:
-        def make(place: int) -> Any:
-            value = self._code.known(column)
+        def make(place: int, value: Any) -> Any:
             value = self._code.minus(value, less) if less else value
             return self._code.add(self._accumulators[place], value)
 
         return self._once(f"{kind} {less}", column, kind, make)
 
     def _spread(self, column: Any) -> int:
-        def make(place: int) -> Any:
+        def make(place: int, value: Any) -> Any:
             beyond = _MILLISECOND if column.name() in self._times else 0.0
             kinds = self._wanted[_id_of(column)]
-            home = self._accumulators[place]
-            value = self._code.known(column)
-            return self._code.add_spread(home, value, self._orders, beyond, kinds)
+            return self._code.add_spread(
+                self._accumulators[place], value, self._orders, beyond, kinds
+            )
 
-        return self._once("spread", column, "CollectionAccumulator", make)
+        share = not any(what == "spread" for what, _ in self._places)
+        return self._once("spread", column, "CollectionAccumulator", make, share)
 
-    def _once(self, what: str, column: Any, kind: str, make: Callable[[int], Any]) -> int:
+    def _shared_list(self) -> int:
+        """Samples and the first column's least and largest go home in one list."""
+        if self._list is None:
+            self._list = self._accumulator("CollectionAccumulator")
+        return self._list
+
+    def _once(
+        self,
+        what: str,
+        column: Any,
+        kind: str,
+        make: Callable[[int, Any], Any],
+        share: bool = False,
+    ) -> int:
         key = what, _id_of(column)
         if key not in self._places:
-            place = self._places[key] = self._accumulator(kind)
-            adds, code = make(place), self._code
-            if column.nullable():
-                adds = code.either(code.is_known(column), adds, code.true)
-            self._adding.append(adds)
+            place = self._shared_list() if share else self._accumulator(kind)
+            self._places[key] = place
+            condition, value = self._parts(column)
+            code, adds = self._code, make(place, self._code.known(value))
+            if value.nullable():
+                adds = code.either(code.is_known(value), adds, code.true)
+            self._adding.append((condition, adds))
         return self._places[key]
+
+    def _parts(self, column: Any) -> tuple[Any, Any]:
+        """Condition and value of a column that is null without the condition; else None and it."""
+        made = self._made_of.get(_id_of(column), column)
+        kind = str(made.getClass().getSimpleName())
+        if kind == "If" and _is_null(made.falseValue()):
+            condition, value = made.predicate(), made.trueValue()
+        elif kind == "CaseWhen" and made.branches().size() == 1 and not _has_else(made):
+            branch = made.branches().apply(0)
+            condition, value = branch._1(), branch._2()
+        else:
+            return None, column
+        # What can be null is asked for that first, so it must be cheap to have twice.
+        simple = not value.nullable() or _uncast(value).children().size() == 0
+        return (condition, value) if simple else (None, column)
 
     def _accumulator(self, kind: str) -> int:
         place = len(self._accumulators)
         self._accumulators.append(self._code.accumulator(kind))
         if kind == "LongAccumulator":
             self._whole.add(place)
-        elif kind == "CollectionAccumulator":
-            self._lists.append(place)
         return place
 
 
@@ -226,6 +290,21 @@ def _kinds_by_column(metrics: Sequence[Any]) -> dict[int, set[str]]:
     return wanted
 
 
+def _is_null(expression: Any) -> bool:
+    bare = _uncast(expression)
+    return str(bare.getClass().getSimpleName()) == "Literal" and bare.value() is None
+
+
+def _uncast(expression: Any) -> Any:
+    is_cast = str(expression.getClass().getSimpleName()) == "Cast"
+    return expression.child() if is_cast else expression
+
+
+def _has_else(case_when: Any) -> bool:
+    otherwise = case_when.elseValue()
+    return bool(otherwise.isDefined()) and not _is_null(otherwise.get())
+
+
 def _id_of(column: Any) -> int:
     return int(column.exprId().id())
 
@@ -239,24 +318,34 @@ def _total(found: Any) -> Any:
 
 
 def _mean(found: Any) -> float | None:
-    return _MIDDLE + float(found["_sum"]) / found["_count"] if found["_count"] else None
+    return _MIDDLE + found["_sum"] / found["_count"] if found["_count"] else None
 
 
 def _least(found: Any) -> float | None:
-    return min((float(task["minValue"]) for task in found), default=None)
+    return min((_number(task["minValue"]) for task in _tasks(found)), default=None)
 
 
 def _most(found: Any) -> float | None:
-    return max((float(task["maxValue"]) for task in found), default=None)
+    return max((_number(task["maxValue"]) for task in _tasks(found)), default=None)
+
+
+def _tasks(found: Any) -> list[Any]:
+    return [item for item in found["_list"] or () if isinstance(item, dict)]
 
 
 def _quantiles(found: Any) -> list[float] | None:
     """None for fewer samples than say something."""
-    samples = np.array([float(value) for value in found])
+    items = found["_list"] or ()
+    samples = np.array([_number(item) for item in items if not isinstance(item, dict)])
     samples = samples[np.isfinite(samples)]
     if len(samples) < _FEWEST_SAMPLES:
         return None
     return [_MIDDLE + float(value) for value in np.quantile(samples, ARRIVAL_QUANTILES)]
+
+
+def _number(found: Any) -> Any:
+    """JSON has texts for what is not finite."""
+    return float(found) if isinstance(found, str) else found
 
 
 class _Code:
@@ -309,21 +398,16 @@ class _Code:
             is_new = self._expressions.Or(is_new, below) if "Max" in kinds else below
         merged = self._call(own, "merge", own.dataType(), [value])
         count = self._call(merged, "count", self._types.DataTypes.LongType)
-        is_first = self._expressions.EqualTo(count, self._order(orders, 1))
+        is_first = self._expressions.EqualTo(count, orders.get_long(1))
         taken = self.either(is_first, self.add(home, own), self.true)
         return self.either(is_new, taken, self.true)
 
     def in_turn(self, counter: Any, orders: LiveArray) -> Any:
         """True for every row with which the counter of the task has no bit of the first order."""
         count = self._call(self._object(counter), "count", self._types.DataTypes.LongType)
-        masked = self._expressions.BitwiseAnd(count, self._order(orders, 0))
+        masked = self._expressions.BitwiseAnd(count, orders.get_long(0))
         [zero] = self._literals(self._spark, F.expr("0L"))
         return self._expressions.EqualTo(masked, zero)
-
-    def _order(self, orders: LiveArray, place: int) -> Any:
-        """A number that the driver can change between two batches."""
-        array, long = self._object(orders.literal.value()), self._types.DataTypes.LongType
-        return self._call(array, "getLong", long, self._literals(self._spark, F.lit(place)))
 
     def fewer(self, counter: Any, most: int) -> Any:
         count = self._call(self._object(counter), "count", self._types.DataTypes.LongType)
@@ -340,8 +424,19 @@ class _Code:
     def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
         return self._expressions.If(condition, then, otherwise)
 
+    def under(self, condition: Any, then: Any) -> Any:
+        """`then` where the condition holds, if there is one; else true."""
+        return then if condition is None else self.either(condition, then, self.true)
+
     def both(self, first: Any, second: Any) -> Any:
         return self._expressions.And(first, second)
+
+    def all_of(self, parts: Sequence[Any]) -> Any:
+        """Each in turn; true if all are."""
+        *others, result = parts
+        for part in reversed(others):
+            result = self.both(part, result)
+        return result
 
     def no(self, value: Any) -> Any:
         return self._expressions.Not(value)

@@ -1,8 +1,12 @@
 """Numbers that the driver can change between two batches without a new plan.
 
-A `LiveArray` is an array literal of Spark whose content stays in the driver's hands.
-Spark sends the present content to the tasks whenever it launches a stage, and because
-an array is passed to generated code by reference, a new number compiles nothing anew.
+A `LiveArray` is a literal of Spark whose content stays in the driver's hands. Spark sends the
+present content to the tasks whenever it launches a stage, and because an array is passed to
+generated code by reference, a new number compiles nothing anew.
+
+A number at a known place is a call of the array's own `getLong`: the shortest code there is, and
+one that the optimiser does not replace by the present number, because the call is declared not
+deterministic. (It is within a stage.)
 
 Guarantees: all tasks of a stage, also retried and speculative ones, see the content at
 the time the stage was submitted. Not guaranteed: anything on Spark Connect (the array
@@ -18,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
 
-__all__ = ["LiveArray", "LiveTexts", "jvm_of", "live_number"]
+__all__ = ["LiveArray", "LiveTexts", "column_of", "jvm_of"]
 
 
 def jvm_of(spark: SparkSession) -> Any:
@@ -32,18 +36,12 @@ def jvm_of(spark: SparkSession) -> Any:
     return jvm
 
 
-def live_number(array: Column, seed: Column, place: Column | int) -> Column:
-    """The number at a place of a live array; null for a column that is no place of it.
+def column_of(jvm: Any, expression: Any) -> Column:
+    """An expression of Spark as a column of PySpark."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
 
-    seed: a whole number that differs between rows. With a constant place the optimiser would
-    write the present number into the generated code and compile it anew at every change.
-    Bits, and no sum or remainder: Spark's checks of these take much code, and Java's compiler
-    stops to inline where there is too much of it.
-    """
-    nought = F.bit_count(seed.bitwiseAND(F.lit(0)))
-    number = F.get(array, nought.bitwiseOR(place))
-    # What is never null needs no code for it.
-    return F.coalesce(number, F.lit(0).cast("bigint")) if isinstance(place, int) else number
+    jcolumn = jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
+    return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
 
 
 class LiveArray:
@@ -58,6 +56,8 @@ class LiveArray:
         types = jvm.org.apache.spark.sql.types.DataTypes
         array_of_long = types.createArrayType(types.LongType, False)
         self.literal = expressions.Literal(self._data, array_of_long)
+        as_object = jvm.org.apache.spark.sql.types.ObjectType(self._data.getClass())
+        self.object_literal = expressions.Literal(self._data, as_object)
         self._jvm = jvm
         self._values: tuple[int, ...] | None = None
         self.set(values)
@@ -75,12 +75,37 @@ class LiveArray:
                 self._data.setLong(index, value)
         self._values = values
 
+    def number(self, place: Column | int) -> Column:
+        """The number at a place; null for a column that is no place."""
+        if isinstance(place, int):
+            return column_of(self._jvm, self.get_long(place))
+        return F.get(self.column(), place)
+
+    def get_long(self, place: int) -> Any:
+        """The number at a place as an expression of Spark."""
+        expressions, types = self._expressions(), self._jvm.org.apache.spark.sql.types.DataTypes
+        where = expressions.Literal.create(place, types.IntegerType)
+        to_seq = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        given, kinds = self._jvm.java.util.ArrayList(), self._jvm.java.util.ArrayList()
+        given.add(where)
+        null_passes, may_be_null, deterministic = True, False, False
+        return expressions.objects.Invoke(
+            self.object_literal,
+            "getLong",
+            types.LongType,
+            to_seq(given),
+            to_seq(kinds),
+            null_passes,
+            may_be_null,
+            deterministic,
+        )
+
     def column(self) -> Column:
         """The literal as a column of PySpark."""
-        jcolumn = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(self.literal)
-        from pyspark.sql.classic.column import Column as ClassicColumn
+        return column_of(self._jvm, self.literal)
 
-        return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+    def _expressions(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.expressions
 
 
 class LiveTexts:
@@ -109,7 +134,4 @@ class LiveTexts:
 
     def column(self) -> Column:
         """The literal as a column of PySpark."""
-        jcolumn = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(self.literal)
-        from pyspark.sql.classic.column import Column as ClassicColumn
-
-        return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        return column_of(self._jvm, self.literal)

@@ -190,15 +190,30 @@ class PlanRewrite:
         columns = _items(child.output())
         times = [column for column in columns if column.name() == KEPT_SECONDS]
         aggregates, sampled = _items(metrics.metrics()), times[0] if times else None
+        made_of = _made_of(child)
         try:
-            counts = RowCounts(self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,))
+            counts = RowCounts(
+                self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), made_of
+            )
         except (ValueError, TypeError, Py4JError):  # sketches and the like; another Spark
             observed = metrics.withNewChildren(self._seq([child]))
             return node.withNewChildren(self._seq([observed]))
         self.counts[gate] = counts
         column = counts.column(node.condition())
-        projected = self._logical.Project(self._seq([*columns, column]), child)
+        observed_only = {i for metric in aggregates for i in _ids_in(metric)} - _ids_in(column)
+        child = self._without(child, observed_only)
+        projected = self._logical.Project(self._seq([*_items(child.output()), column]), child)
         return self._logical.Filter(column.toAttribute(), projected)
+
+    def _without(self, node: Any, columns: set[int]) -> Any:
+        """The projections at the top of a plan, without columns: less for Spark to optimise."""
+        if node.nodeName() != "Project":
+            return node
+        own = [c for c in _items(node.projectList()) if int(c.exprId().id()) not in columns]
+        child = self._without(node.child(), columns)
+        if [c.exprId().id() for c in own] == [c.exprId().id() for c in _items(child.output())]:
+            return child
+        return self._logical.Project(self._seq(own), child)
 
     def _once(self, name: str, node: Any, make: Callable[[], Any]) -> Any:
         """Where a plan splits, both branches stay equal and Spark runs what they share once."""
@@ -237,7 +252,7 @@ class PlanRewrite:
 
         def own(expression: Any) -> Any:
             if expression.getClass().getSimpleName() == "Literal":
-                return array.literal if _is_array(expression) else expression
+                return _literal_like(expression, array) if _is_live(expression) else expression
             return self._with_children(expression, own)
 
         child = self._own_letters(node.child(), gate, array)
@@ -350,8 +365,9 @@ class PlanRewrite:
 
     def _with_array(self, expression: Any, gate: str) -> Any:
         if expression.getClass().getSimpleName() == "Literal":
-            is_array = _is_array(expression)
-            return self._array(gate, expression).literal if is_array else expression
+            if _is_live(expression):
+                return _literal_like(expression, self._array(gate, expression))
+            return expression
         return self._with_children(expression, lambda child: self._with_array(child, gate))
 
     def _array(self, gate: str, before: Any) -> LiveArray:
@@ -378,6 +394,27 @@ class PlanRewrite:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
 
 
+def _made_of(node: Any) -> dict[int, Any]:
+    """Expressions of a gate's own columns by id, if all that they are made of comes out of `node`.
+
+    Looks at the projections at the top of the plan.
+    """
+    there = {int(column.exprId().id()) for column in _items(node.output())}
+    found: dict[int, Any] = {}
+    while node.nodeName() == "Project":
+        for column in _items(node.projectList()):
+            is_made = column.getClass().getSimpleName() == "Alias"
+            if is_made and _ids_in(column.child()) <= there:
+                found[int(column.exprId().id())] = column.child()
+        node = node.child()
+    return found
+
+
+def _ids_in(expression: Any) -> set[int]:
+    """Of the columns that the expression is made of."""
+    return {int(column.exprId().id()) for column in _items(expression.references().toSeq())}
+
+
 def _gate_of(node: Any, prefix: str = METRIC_PREFIX) -> str | None:
     if node.nodeName() != "CollectMetrics":
         return None
@@ -385,8 +422,18 @@ def _gate_of(node: Any, prefix: str = METRIC_PREFIX) -> str | None:
     return name[len(prefix) :] if name.startswith(prefix) else None
 
 
-def _is_array(literal: Any) -> bool:
-    return bool(literal.dataType().typeName() == "array")
+def _is_live(literal: Any) -> bool:
+    """Does a live array stand in the literal, as an array or as the object that it is?"""
+    kind = str(literal.dataType().getClass().getSimpleName())
+    if kind == "ObjectType":
+        return str(literal.value().getClass().getSimpleName()) == "UnsafeArrayData"
+    return kind == "ArrayType"
+
+
+def _literal_like(literal: Any, array: LiveArray) -> Any:
+    """The literal of another array that takes the place of this one."""
+    is_object = literal.dataType().getClass().getSimpleName() == "ObjectType"
+    return array.object_literal if is_object else array.literal
 
 
 def _no_letters() -> tuple[int, int]:

@@ -50,6 +50,7 @@ from headgate.reduction.filters.spark_sql import SparkSql
 from headgate.reduction.queues import as_queue
 from headgate.spark.agent.decision import EVERYTHING
 from headgate.spark.gates.gate import (
+    SECONDS,
     count_metrics,
     fate,
     identity_hash,
@@ -57,7 +58,7 @@ from headgate.spark.gates.gate import (
     with_sample,
 )
 from headgate.spark.gates.gate_metrics import METRIC_PREFIX
-from headgate.spark.plans.live_array import LiveArray, live_number
+from headgate.spark.plans.live_array import LiveArray
 from headgate.spark.policies.policy_columns import (
     RowColumns,
     check_predicate,
@@ -164,16 +165,13 @@ class _PolicyGate:
         self.arrival, self.identity, self.policy = arrival, identity, policy
         self.letters: Letters | None = None
         self.fate = f"{FATE_COLUMN}_{number}"
-        self.live = LiveArray(spark, _OPEN).column()
+        self.number = LiveArray(spark, _OPEN).number
         self._time = time_of(frame, gate, arrival)
         types = {field.name: field.dataType for field in frame.schema.fields}
         one = identity[0] if len(identity) == 1 else _HASH_COLUMN
         now = self.number(_NOW).cast("double") / F.lit(1e6)
         self.row = RowColumns({_HASH_COLUMN: LongType(), **types}, self.number(0), now, one)
         self._check()
-
-    def number(self, place: int) -> Column:
-        return live_number(self.live, F.col(_HASH_COLUMN), place)
 
     def build(self, ladder: str) -> tuple[DataFrame, GatePolicy]:
         split = split_attributes(self.policy)
@@ -206,10 +204,11 @@ class _PolicyGate:
         # compiler takes it whole.
         frame = hashed.withColumns(
             {
-                self.fate: fate(hashed, self.gate, self.arrival, seed, self.live),
+                self.fate: fate(hashed, self.gate, self.arrival, seed, self.number),
                 # Codes up to this one are applied.
                 _LAST_COLUMN: _last_code(self.number(_LEVEL)),
                 JUDGED_COLUMN: self.number(_JUDGED),
+                **({} if self._time is None else {SECONDS: self._time.cast("double")}),
             }
         )
         codes = [_code(level, place) for level, place, _ in verdicts]
@@ -234,10 +233,8 @@ class _PolicyGate:
             counted[f"{_FELL_COLUMN}_{at}"] = _either(here, _long(1), F.lit(None))
             metrics.append(F.sum(f"{_FELL_COLUMN}_{at}").alias(f"fell_{at}"))
         metrics.append(F.sum(_ODD_COLUMN).alias("odd"))
-        # Spark writes a row before it observes it: only what is looked at then goes into it.
-        done = [*frame.columns[len(self.frame.columns) :], *goes, _FELL_COLUMN, _ASKED_COLUMN]
-        sampled = with_sample(measured.withColumns(counted), STAYS_COLUMN, self._time, seed)
-        return self._observed(sampled.drop(*done), [*metrics, *digests.aggregates])
+        sampled = with_sample(measured, STAYS_COLUMN, self._time, seed).withColumns(counted)
+        return self._observed(sampled, [*metrics, *digests.aggregates])
 
     # --- Arrow --------------------------------------------------------------------------------
 
@@ -252,7 +249,7 @@ class _PolicyGate:
         own = [field.name for field in self.frame.schema.fields]
         seed = identity_hash(self.identity)
         helpers: dict[str, Column] = {
-            self.fate: fate(self.frame, self.gate, self.arrival, seed, self.live),
+            self.fate: fate(self.frame, self.gate, self.arrival, seed, self.number),
             _HASH_COLUMN: seed,
         }
         policy = self._for_memory(helpers)
