@@ -16,7 +16,7 @@ from headgate.spark.agent.progress import BatchReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.gates.gate_metrics import ARRIVAL_QUANTILES
 from headgate.spark.plans.counting import RowCounts
-from headgate.spark.plans.plan_rewrite import PlanRewrite
+from headgate.spark.plans.plan_rewrite import PlanRewrite, _made_of
 from headgate.spark.session import Headgate
 from tests.spark.test_gate import Replay
 
@@ -63,13 +63,16 @@ def counting(
     aggregates: dict[str, str],
     sampled: str = "",
     times: tuple[str, ...] = (),
+    inlined: bool = False,
 ) -> tuple[DataFrame, RowCounts]:
     """The kept rows of `frame`, and what counts them."""
     named = [F.expr(text).alias(name) for name, text in aggregates.items()]
     node: Any = frame.observe(f"test {time.time_ns()}", *named)
     node = node._jdf.queryExecution().analyzed()
     columns = {str(c.name()): c for c in items(node.child().output())}
-    counts = RowCounts(spark, items(node.metrics()), "quantiles", columns.get(sampled), times)
+    made_of = _made_of(node.child()) if inlined else {}
+    metrics = items(node.metrics())
+    counts = RowCounts(spark, metrics, "quantiles", columns.get(sampled), times, made_of)
     column = counts.column(columns["kept"])
     jvm: Any = spark._jvm
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -80,6 +83,10 @@ def counting(
     plan = logical.Filter(column.toAttribute(), logical.Project(to_seq(every), node.child()))
     made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
     return DataFrame(made, spark), counts
+
+
+def plan_of(frame: Any) -> Any:
+    return frame._jdf.queryExecution().analyzed()
 
 
 def items(sequence: Any) -> list[Any]:
@@ -103,6 +110,50 @@ def test_the_numbers_are_those_of_sparks_aggregates(spark: SparkSession, count: 
     assert found.pop("mean") == pytest.approx(wanted["mean"], abs=1e-5)
     assert found == {name: wanted[name] for name in AGGREGATES if name != "mean"}
     assert counts.take() == nothing
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_is_null_without_a_condition_is_counted_in_its_branch(spark: SparkSession) -> None:
+    frame = rows(spark, 1000).withColumns(
+        {
+            "stays": F.when(F.col("kept"), F.col("time")),
+            "goes": F.when(~F.col("kept"), F.col("odd")),
+            "other": F.expr("if(whole = 1, 1L, null)"),
+            "costly": F.when(F.col("kept"), F.when(F.col("whole") > 2, F.col("time"))),
+        }
+    )
+    wanted = {
+        "mean": "avg(stays)",
+        "number": "count(goes)",
+        "sum": "sum(goes)",
+        "largest": "max(goes)",
+        "others": "sum(other)",
+        "last": "max(costly)",
+    }
+    kept, counts = counting(spark, frame, wanted, inlined=True)
+    kept.write.format("noop").mode("overwrite").save()
+    found = counts.take()
+    [exact] = frame.agg(*(F.expr(text).alias(name) for name, text in wanted.items())).collect()
+    assert found.pop("mean") == pytest.approx(exact["mean"], abs=1e-5)
+    assert (found.pop("offered"), found.pop("kept")) == (1000, 666)
+    assert found == {name: exact[name] for name in wanted if name != "mean"}
+    text = str(counts.column(next(c for c in items(plan_of(frame).output()) if c.name() == "kept")))
+    assert [name in text for name in ("stays#", "goes#", "other#", "costly#")] == [
+        False,
+        False,
+        False,
+        True,  # would have to be computed twice
+    ]
+
+
+@pytest.mark.parametrize("count", [1000, 200_000])
+def test_averages_of_batch_after_batch(spark: SparkSession, count: int) -> None:
+    """The large ones are cleared, the small ones are differences."""
+    kept, counts = counting(spark, rows(spark, count), {"mean": "avg(time)"})
+    for _ in range(4):
+        kept.write.format("noop").mode("overwrite").save()
+        assert counts.take()["mean"] == pytest.approx(START + (count - 1) / 2000.0, abs=1e-4)
+    assert counts.take()["mean"] is None
 
 
 @pytest.mark.usefixtures("either_way")

@@ -209,6 +209,20 @@ def test_a_plan_that_cannot_be_rewritten_runs_without_its_gates(
     query.stop()
 
 
+def test_a_plan_that_spark_does_not_accept_runs_without_its_gates(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_left(_self: object, node: Any, _: object) -> Any:
+        return node.child().child()
+
+    monkeypatch.setattr(plan_rewrite.PlanRewrite, "_without", nothing_left)
+    query = start(hg, replay(rate=500), "not accepted")
+    wait_for(lambda: len(query.recentProgress) >= 2, what="two batches")
+    [text] = alarms(hg, "not gated", "not accepted")
+    assert "AnalysisException" in text
+    query.stop()
+
+
 def test_where_rows_cannot_be_counted_in_generated_code_spark_observes_them(
     hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

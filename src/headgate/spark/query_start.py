@@ -40,7 +40,7 @@ from headgate.spark.ledger.ledger_table import ledger_directory
 from headgate.spark.letters.letter_book import LetterBook
 from headgate.spark.plans.checkpoint import CheckpointState, read_checkpoint
 from headgate.spark.plans.plan_rewrite import PlanRewrite, inline_gates_in
-from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, start_on_plan
+from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, dataset_of, start_on
 from headgate.spark.policies.policy_gate import GatePolicy
 from headgate.spark.policies.policy_run import PolicyRun
 from headgate.spark.policies.policy_state import PolicyStates
@@ -102,14 +102,14 @@ class QueryStart:
         if why_not is None:
             key = uuid.uuid4().hex
             try:
-                rewrite, plan = self._rewritten(request, key)
+                rewrite, dataset = self._rewritten(request, key)
             except UsageError:
                 raise
             except Exception as error:  # a Spark whose inner classes are others
                 reason = f"{type(error).__name__}: {str(error)[:500]}"
                 why_not = f"its plan cannot be rewritten ({reason}); it runs without its gates"
             else:
-                return self._start_gated(request, key, rewrite, plan, state)
+                return self._start_gated(request, key, rewrite, dataset, state)
         self._alarms.raise_alarm("not gated", request.name, why_not)
         writer, table = request.writer, request.table
         return writer.toTable(table) if table is not None else writer.start(request.path)
@@ -123,7 +123,7 @@ class QueryStart:
             request.policies,
             self._books.letters.at_gates,
         )
-        return rewrite, rewrite.of(request.plan)
+        return rewrite, dataset_of(self._spark, rewrite.of(request.plan))
 
     def _companion(self, ask: Mapping[str, str]) -> DataFrame:
         return self._spark.readStream.format(FORMAT).options(**ask).load()
@@ -133,7 +133,7 @@ class QueryStart:
         request: StartRequest,
         key: str,
         rewrite: PlanRewrite,
-        plan: Any,
+        dataset: Any,
         state: CheckpointState,
     ) -> StreamingQuery:
         run = self._run_of(request, key, rewrite, state)
@@ -145,10 +145,10 @@ class QueryStart:
         self._agent.add(run, request.settings)
         self._recall(run, request.facts, state)
         try:
-            query = start_on_plan(
+            query = start_on(
                 self._spark,
                 request.writer,
-                plan,
+                dataset,
                 request.path,
                 request.table,
                 checked=bool(rewrite.texts),

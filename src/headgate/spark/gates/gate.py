@@ -63,6 +63,7 @@ __all__ = [
     "COLUMN_PREFIX",
     "KEPT_COLUMN",
     "KEPT_SECONDS",
+    "OBSERVED_TIMES",
     "SECONDS",
     "add_gate",
     "check_gate",
@@ -80,7 +81,7 @@ _WEIGHT = COLUMN_PREFIX + "weight"
 SECONDS = COLUMN_PREFIX + "seconds"
 KEPT_SECONDS = COLUMN_PREFIX + "kept_seconds"
 _SAMPLE = COLUMN_PREFIX + "sample"
-_TIMES = (SECONDS, KEPT_SECONDS, _SAMPLE)
+OBSERVED_TIMES = (SECONDS, KEPT_SECONDS, _SAMPLE)
 _QUANTILE_ACCURACY = 200
 
 
@@ -149,7 +150,7 @@ def add_gate(
     measured = measured.observe(METRIC_PREFIX + gate, *metrics)
     if letters is not None:
         measured = letters(measured, KEPT_COLUMN, _letter_seed(frame, rows))
-    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, *_TIMES))
+    kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, *OBSERVED_TIMES))
     return kept if weight is None else kept.withColumnRenamed(_WEIGHT, weight)
 
 

@@ -97,13 +97,13 @@ class RowCounts:
         self._made_of = made_of or {}
         self._dropped = self._accumulator("LongAccumulator")
         self._kept = self._accumulator("LongAccumulator")
-        self._sampled = None if sampled is None else self._parts(sampled)[1]
+        self._sampled: Any = None
         self._orders = LiveArray(spark, (_FIRST_STRIDE - 1, _HAND_OVER))
         self._wanted = _kinds_by_column(metrics)
         for metric in metrics:
             name = str(metric.name())
             if name == quantiles and sampled is not None:
-                self._samples = self._shared_list()
+                self._sampled, self._samples = self._parts(sampled)[1], self._shared_list()
                 self._looked_at = self._accumulator("LongAccumulator")
                 self._read.append((name, self._samples, _quantiles))
             elif name not in ("offered", "kept"):

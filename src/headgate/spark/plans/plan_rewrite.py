@@ -48,6 +48,7 @@ from headgate.spark.gates.gate import (
     COLUMN_PREFIX,
     KEPT_COLUMN,
     KEPT_SECONDS,
+    OBSERVED_TIMES,
     SECONDS,
     open_values,
 )
@@ -200,8 +201,9 @@ class PlanRewrite:
             return node.withNewChildren(self._seq([observed]))
         self.counts[gate] = counts
         column = counts.column(node.condition())
-        observed_only = {i for metric in aggregates for i in _ids_in(metric)} - _ids_in(column)
-        child = self._without(child, observed_only)
+        observed = {i for aggregate in aggregates for i in _ids_in(aggregate)}
+        unused = observed & _unasked(columns, node.condition()) - _ids_in(column)
+        child = self._without(child, unused)
         projected = self._logical.Project(self._seq([*_items(child.output()), column]), child)
         return self._logical.Filter(column.toAttribute(), projected)
 
@@ -408,6 +410,16 @@ def _made_of(node: Any) -> dict[int, Any]:
                 found[int(column.exprId().id())] = column.child()
         node = node.child()
     return found
+
+
+def _unasked(columns: list[Any], condition: Any) -> set[int]:
+    """Ids of columns that nothing above the filter of a gate asks for."""
+    policy = condition.name() == STAYS_COLUMN  # its filter stands below a choice of columns
+    return {
+        int(column.exprId().id())
+        for column in columns
+        if column.name() in OBSERVED_TIMES or (policy and column.name().startswith(COLUMN_PREFIX))
+    }
 
 
 def _ids_in(expression: Any) -> set[int]:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.spark.plans.live_array import jvm_of
 
-__all__ = ["TriggerKind", "WriterFacts", "plan_of", "read_facts", "start_on_plan"]
+__all__ = ["TriggerKind", "WriterFacts", "dataset_of", "plan_of", "read_facts", "start_on"]
 
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
@@ -62,15 +62,21 @@ def plan_of(writer: DataStreamWriter) -> Any:
     return _field(writer._jwrite, "ds").queryExecution().analyzed()
 
 
-def start_on_plan(
+def dataset_of(spark: SparkSession, jplan: Any) -> Any:
+    """The plan as Spark takes it, analysed; raises if it cannot be."""
+    session: Any = spark._jsparkSession
+    return jvm_of(spark).org.apache.spark.sql.classic.Dataset.ofRows(session, jplan)
+
+
+def start_on(
     spark: SparkSession,
     writer: DataStreamWriter,
-    jplan: Any,
+    dataset: Any,
     path: str | None,
     table: str | None,
     checked: bool = False,
 ) -> StreamingQuery:
-    """Start the writer on another plan; afterwards the writer is as it was.
+    """Start the writer on another dataset; afterwards the writer is as it was.
 
     checked: the plan numbers rows within partitions, which Spark forbids in streams since
     the numbers change from run to run. A policy's state only asks which row is the first.
@@ -78,8 +84,6 @@ def start_on_plan(
     (and for queries that other threads start on this session in the same moment).
     """
     jwrite: Any = writer._jwrite
-    datasets = jvm_of(spark).org.apache.spark.sql.classic.Dataset
-    session: Any = spark._jsparkSession
     field = jwrite.getClass().getDeclaredField("ds")
     field.setAccessible(True)
     before = field.get(jwrite)
@@ -87,7 +91,7 @@ def start_on_plan(
     if checked and usual == "true":
         check = jvm_of(spark).org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         check.checkForStreaming(before.queryExecution().analyzed(), _field(jwrite, "outputMode"))
-    field.set(jwrite, datasets.ofRows(session, jplan))
+    field.set(jwrite, dataset)
     try:
         if checked:
             spark.conf.set(_CHECK, "false")
