@@ -15,8 +15,9 @@ Counted from the first batch that began after the step: the batches until the me
 latency is within 10 % of the target and the following one too (settling); from the sixth
 on until the load falls, the mean and the 95th percentile of latency and what was kept a
 second, over the capacity. After the fall, the batches that still dropped something.
-A cell in which the capacity before and after differ by more than a quarter is measured
-again, at most twice: the machine was not the same, so the load was not what it says.
+A cell in which the capacity before and after differ by more than a quarter, or from which other
+machines on the host took more than a twentieth of its CPU time, is measured again, at most twice:
+the machine was not the same, so the load was not what it says.
 `without`: the same crowd with Headgate switched off, in the same session.
 
 Every row costs about 0.2 ms of CPU time. Looking at a row that is dropped costs the Python
@@ -27,6 +28,7 @@ less than 95 %: `cheap_rows` shows one.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -35,7 +37,12 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import costly, replay, spark_and_headgate
+from benchmarks.spark.environment import (
+    costly,
+    replay,
+    spark_and_headgate,
+    stolen_cpu_seconds,
+)
 from headgate.spark.saturation import Saturation, SaturationSettings, measure_saturation
 
 __all__ = ["LOADS", "TARGETS_SECONDS", "joined", "measure_cell", "run", "told", "windowed"]
@@ -45,6 +52,7 @@ TARGETS_SECONDS = (2.0, 3.0, 5.0)
 _BASE_SECONDS = 8.0
 _BASE_SECONDS_WITH_STATE = 20.0
 _STEADY_WITHIN = 1.25
+_MOST_STOLEN = 0.05
 _TRIES = 3
 _HELD_BATCHES = 14
 _OPENED_LOAD = 2.0
@@ -143,6 +151,7 @@ def measure_cell(
         found = _measure_once(spark, hg, load, target_seconds, build, held_batches)
         before, after = found["saturated_before_and_after"]
         steady = max(before, after) <= _STEADY_WITHIN * min(before, after)
+        steady = steady and found["stolen_cpu_share"] <= _MOST_STOLEN
         tries += 1
     return {**found, "tries": tries}
 
@@ -157,12 +166,14 @@ def _measure_once(
 ) -> dict[str, Any]:
     base_seconds = _BASE_SECONDS_WITH_STATE if build in (windowed, joined) else _BASE_SECONDS
     build = build or plain(_DEAR_ROW)
+    begun, stolen = time.monotonic(), stolen_cpu_seconds()
     before = _saturated(spark, build, target_seconds)
     opened = _saturated(spark, build, target_seconds, before.rows, hg)
     capacity = max(before.rows_per_second, opened.rows_per_second)
     held = (load, target_seconds, held_batches)
     rows = _gated(spark, hg, build, capacity, *held, base_seconds=base_seconds)
     after = _saturated(spark, build, target_seconds, before.rows)
+    elapsed = (time.monotonic() - begun) * (os.cpu_count() or 1)
     both = [before.rows_per_second, after.rows_per_second]
     found = _judge(rows, target_seconds, sum(both) / 2.0)
     return {
@@ -171,6 +182,7 @@ def _measure_once(
         "saturated_rows_per_second": sum(both) / 2.0,
         "saturated_before_and_after": both,
         "saturated_behind_an_open_gate": opened.rows_per_second,
+        "stolen_cpu_share": (stolen_cpu_seconds() - stolen) / elapsed,
         **found,
     }
 

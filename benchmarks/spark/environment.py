@@ -16,6 +16,7 @@ __all__ = [
     "progress_of",
     "replay",
     "spark_and_headgate",
+    "stolen_cpu_seconds",
 ]
 
 
@@ -72,6 +73,12 @@ def jvm_cpu_seconds(spark: Any) -> float:
     pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stolen_cpu_seconds() -> float:
+    """CPU time that other machines on the same host took from this one so far. Linux only."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def progress_of(query: Any) -> list[dict[str, Any]]:
