@@ -135,6 +135,7 @@ def main() -> None:
         if not options.random:
             print("What was dropped, batch by batch:")
             hg.digests().select("batch", "level", "dropped", "results").show(20, truncate=False)
+        spark.sparkContext.setLogLevel("OFF")  # a batch under way is about to fail
         query.stop()
     spark.stop()
 

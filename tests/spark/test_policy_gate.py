@@ -25,7 +25,7 @@ from headgate.reduction import (
 )
 from headgate.reduction.hashing import fates, hash_longs
 from headgate.reduction.queues import as_queue
-from headgate.spark.session import Headgate
+from headgate.spark.session import Headgate, attach
 from headgate.spark.sources.replay_source import ReplayReader
 from tests.spark.streams import logged_batches, rows_of, wait_for, wait_for_batches
 
@@ -105,6 +105,24 @@ def collect(batches: Kept) -> Callable[[DataFrame, int], None]:
 
 def ids(rows: Any) -> set[int]:
     return set(rows.column("id").to_pylist())
+
+
+def test_digests_without_a_checkpoint_are_those_of_this_headgate_alone(
+    spark: SparkSession, replay: Replay
+) -> None:
+    policy = PolicyBuilder("low", attribute="value").level(use("LT", "drop", value=0.9)).build()
+    seen = []
+    for name in ("first alone", "second alone"):
+        with attach(spark, timeout="20s") as own:
+            stream = replay(rate=2000)
+            gated = own.gate(stream, "rows", arrival="timestamp", identity=["id"], policy=policy)
+            query = own.start(gated.writeStream.format("noop"), name=name)
+            own.limit(name, "rows", 0.2)
+            digests = wait_for(lambda own=own: own.digests().collect(), what="digests")
+            query.stop()
+            assert {row.query for row in digests} == {name}
+            seen += own._digests.directories
+    assert len(seen) == len(set(seen)) == 2
 
 
 def _dropped(hg: Headgate, query: str) -> int:

@@ -272,7 +272,7 @@ class QueryStart:
             beside = ledger_directory(str(execution.resolvedCheckpointRoot()))
             if beside is not None:
                 return beside
-        directory = Path(tempfile.mkdtemp(prefix="headgate-ledger-"))
+        directory = Path(tempfile.mkdtemp(prefix="headgate-")) / "ledger"  # digests stand beside
         if facts.checkpoint is not None:
             text = f"the checkpoint is not on this machine; rows go to {directory}"
             self._alarms.raise_alarm("ledger", name, text)
