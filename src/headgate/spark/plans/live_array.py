@@ -15,6 +15,7 @@ lives in the driver's JVM), and that the class names below stay in a later Spark
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -22,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
 
-__all__ = ["LiveArray", "LiveTexts", "column_of", "jvm_of"]
+__all__ = ["LiveArray", "LiveTexts", "call_of", "column_of", "jvm_of"]
 
 
 def jvm_of(spark: SparkSession) -> Any:
@@ -42,6 +43,28 @@ def column_of(jvm: Any, expression: Any) -> Column:
 
     jcolumn = jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
     return ClassicColumn(jcolumn)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+
+
+def call_of(jvm: Any, target: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+    """A call that Spark must not leave out, repeat or move: it is not deterministic.
+
+    target: an expression that is an object of Java and never null. result: the type of the answer.
+    """
+    given, kinds = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+    for argument in arguments:
+        given.add(argument)
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    null_passes, may_be_null, deterministic = True, False, False
+    return jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke(
+        target,
+        name,
+        result,
+        to_seq(given),
+        to_seq(kinds),
+        null_passes,
+        may_be_null,
+        deterministic,
+    )
 
 
 class LiveArray:
@@ -83,29 +106,14 @@ class LiveArray:
 
     def get_long(self, place: int) -> Any:
         """The number at a place as an expression of Spark."""
-        expressions, types = self._expressions(), self._jvm.org.apache.spark.sql.types.DataTypes
-        where = expressions.Literal.create(place, types.IntegerType)
-        to_seq = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        given, kinds = self._jvm.java.util.ArrayList(), self._jvm.java.util.ArrayList()
-        given.add(where)
-        null_passes, may_be_null, deterministic = True, False, False
-        return expressions.objects.Invoke(
-            self.object_literal,
-            "getLong",
-            types.LongType,
-            to_seq(given),
-            to_seq(kinds),
-            null_passes,
-            may_be_null,
-            deterministic,
-        )
+        types = self._jvm.org.apache.spark.sql.types.DataTypes
+        literal = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
+        where = literal.create(place, types.IntegerType)
+        return call_of(self._jvm, self.object_literal, "getLong", types.LongType, [where])
 
     def column(self) -> Column:
         """The literal as a column of PySpark."""
         return column_of(self._jvm, self.literal)
-
-    def _expressions(self) -> Any:
-        return self._jvm.org.apache.spark.sql.catalyst.expressions
 
 
 class LiveTexts:
