@@ -36,10 +36,17 @@ _INTERRUPTED = 130  # what a shell expects after Ctrl-C
 def demo(
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.0, max=3600.0, help="How long each of the two runs takes.  [40]"),
+        typer.Option(
+            min=0.0,
+            max=3600.0,
+            help=f"How long each of the two runs takes.  [{FULL.run_seconds:g}]",
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The latency that Headgate is asked to hold.  [3s]")
+        str | None,
+        typer.Option(
+            help=f"The latency that Headgate is asked to hold.  [{FULL.target_seconds:g}s]"
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path(
         "out/demo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headgate.demo.follow import writer_of
 from headgate.demo.job import GATE, orders
 from headgate.demo.recording import Capacity, Watcher
 from headgate.demo.scenario import Settings
+from headgate.spark.agent.progress import parse_progress
 from headgate.spark.saturation import SaturationSettings, measure_saturation
 from headgate.spark.session import Headgate
 
@@ -31,17 +33,23 @@ def measure_capacity(
     """
     watcher.stage("Warming up and measuring the capacity", settings.warm_up_seconds)
     stages = count()
+    started: list[tuple[float, StreamingQuery]] = []
 
     def start(rows: tuple[int, int]) -> StreamingQuery:
         stage = next(stages)
         in_turn = ",".join(map(str, rows))
         stream = orders(spark, {"rate": _ENDLESS, "maxRowsPerTrigger": in_turn})
         checkpoint = directory / f"capacity-{stage}"
+        asked = time.time()
         gated = hg.gate(stream, GATE, arrival="timestamp", identity=["id"])
-        return hg.start(writer_of(gated, checkpoint), name=f"demo capacity {stage}")
+        query = hg.start(writer_of(gated, checkpoint), name=f"demo capacity {stage}")
+        started.append((asked, query))
+        return query
 
     longest = settings.warm_up_seconds
     batch_seconds = _BATCH_SHARE * settings.target_seconds
     wanted = SaturationSettings(batch_seconds, _LEAST_SHARE * longest, longest)
     found = measure_saturation(start, wanted, watcher.tick)
-    return Capacity(found.rows_per_second, found.steady, found.rates)
+    asked, first = started[0]
+    began = parse_progress(first.recentProgress[0].json).start_seconds
+    return Capacity(found.rows_per_second, found.steady, found.rates, began - asked)

@@ -106,13 +106,15 @@ class Run:
 class Capacity:
     """Rows per second of the saturated query.
 
-    steady:   the last batches agreed.
-    measured: by pair of batches.
+    steady:        the last batches agreed.
+    measured:      by pair of batches.
+    start_seconds: from the start of the query on a cold JVM until its first batch began.
     """
 
     rows_per_second: float
     steady: bool
     measured: Sequence[float] = ()
+    start_seconds: float = 0.0
 
 
 @dataclass(slots=True)
