@@ -111,3 +111,35 @@ def test_settings_are_checked() -> None:
         CostSettings(memory=1.0)
     with pytest.raises(UsageError, match="looking_share_at_start"):
         CostSettings(looking_share_at_start=1.0)
+
+
+def test_a_first_period_of_a_few_tuples_does_not_make_tuples_dear() -> None:
+    """Ten tuples on a cold machine took 1.5 s, then two thousand took 0.9."""
+    estimator = CostEstimator(CostSettings())
+    estimator.observe(10, 10, 1.54)
+    estimator.observe(1993, 1787, 0.93)
+    assert estimator.costs is not None
+    assert estimator.costs.fixed_seconds == pytest.approx(0.465)
+    assert estimator.costs.busy_seconds(1993, 1787) == pytest.approx(0.93)
+    assert estimator.costs.busy_seconds(4000, 4000) < 1.6
+
+
+def test_two_periods_of_different_sizes_tell_what_is_fixed() -> None:
+    """The smaller first, or the larger first: 0.5 s and 1 ms a tuple."""
+    for sizes in ((100, 2000), (2000, 100)):
+        estimator = CostEstimator(CostSettings())
+        for size in sizes:
+            estimator.observe(size, size, 0.5 + 0.001 * size)
+        assert estimator.costs is not None
+        assert estimator.costs.fixed_seconds == pytest.approx(0.5)
+        assert estimator.costs.busy_seconds(1000, 1000) == pytest.approx(1.5)
+
+
+def test_periods_of_one_size_leave_the_question_open() -> None:
+    estimator = CostEstimator(CostSettings())
+    for _ in range(50):
+        estimator.observe(100, 100, 0.6)
+    estimator.observe(2000, 2000, 2.5)
+    assert estimator.costs is not None
+    assert estimator.costs.busy_seconds(2000, 2000) == pytest.approx(2.5)
+    assert estimator.costs.busy_seconds(100, 100) == pytest.approx(0.6)

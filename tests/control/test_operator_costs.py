@@ -69,3 +69,12 @@ def test_on_a_noisy_machine_costs_stay_near_what_was_known() -> None:
         costs.observe(few, total)
     found = costs.cost_seconds
     assert found["heavy"] > found["light"] > 0.0
+
+
+def test_a_first_batch_of_a_few_tuples_does_not_make_parts_dear() -> None:
+    """Ten tuples on a cold machine take 1.5 s; two thousand take 0.6 s, and so on."""
+    costs = OperatorCosts({"parse": 1e-4, "join": 1e-4})
+    costs.observe({"parse": 10, "join": 10}, 1.5)
+    for parse, join in ((2000, 2000), (1500, 200), (2000, 1000), (900, 900)):
+        costs.observe({"parse": parse, "join": join}, 0.1 + 1e-4 * parse + 1.5e-4 * join)
+    assert costs.seconds({"parse": 2000, "join": 2000}) == pytest.approx(0.6, rel=0.1)

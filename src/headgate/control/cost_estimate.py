@@ -5,7 +5,7 @@ Estimates three numbers from what each period offered, processed and was busy:
     busy_seconds = fixed + looking * offered + processing * processed
 
 Recursive least squares with forgetting, kept as weighted sums (the information
-form), with five additions that a plain one needs in practice:
+form), with six additions that a plain one needs in practice:
 
 - each row counts by its relative error, so a small batch teaches as much as a large one;
 - each update stays close to the last estimate, relative to each cost, in directions
@@ -14,6 +14,10 @@ form), with five additions that a plain one needs in practice:
 - a row that was predicted within 1 % teaches nothing: a saturated server is busy for
   the same time in every period, and fitting a constant drifts towards zero costs;
 - costs are never negative;
+- one period cannot tell a fixed cost from that of tuples, and a first one of a few tuples on
+  a cold machine is nearly all fixed. It is read as tuples, until a period of another size
+  contradicts it: then the costs are drawn through both, and the first is no longer believed
+  if the larger one was also the shorter;
 - after two surprises in the same direction the machine is taken to have become slower
   or faster: all costs, and what was learnt before, are scaled by the same factor, and
   the past counts less for a while in case only one cost has changed. So a cost that
@@ -74,6 +78,11 @@ _SHORTEST = 1e-9
 """Times below a nanosecond are not times."""
 _BELIEVE_AT_MOST = 10.0
 """A row counts as at most this many times its prediction: a clock that jumped is no cost."""
+_OTHER_SIZE = 2.0
+"""Periods whose tuples differ by this factor tell a fixed cost from that of tuples."""
+_TUPLES_AT_LEAST = 0.5
+"""Of a period that shows its fixed cost for the first time, the share that is left to tuples:
+too little would let in a crowd that takes far longer than the target."""
 _NO_ANSWER = (math.nan, math.nan, math.nan)
 
 
@@ -145,15 +154,19 @@ class CostEstimator:
         self._doubted_known = 1.0
         self._rows_since_doubt = 0
         self._restless_rows = 0
+        self._unsplit: tuple[_Row, float] | None = None  # a period, while all are of one size
 
     def observe(self, offered_tuples: int, processed_tuples: int, busy_seconds: float) -> None:
         """Learn from one period. Empty periods and times of zero teach nothing."""
         busy_seconds = float(busy_seconds)
         if not _SHORTEST <= busy_seconds < math.inf or offered_tuples + processed_tuples <= 0:
             return
+        row = (self._fixed, float(offered_tuples), float(processed_tuples))
         if self.costs is None:
             self.costs = self._first(offered_tuples, processed_tuples, busy_seconds)
-        row = (self._fixed, float(offered_tuples), float(processed_tuples))
+            self._unsplit = (row, busy_seconds) if self._fixed else None
+        if self._unsplit is not None and self._split(*self._unsplit, row, busy_seconds):
+            return
         predicted = self.costs.busy_seconds(offered_tuples, processed_tuples)
         if predicted < _SHORTEST:  # a kind of period that was never seen
             predicted = busy = busy_seconds
@@ -180,6 +193,41 @@ class CostEstimator:
         return TupleCosts(
             0.0, share * busy_seconds / offered, (1.0 - share) * busy_seconds / processed
         )
+
+    def _split(self, last: _Row, last_seconds: float, row: _Row, busy_seconds: float) -> bool:
+        """Tell the fixed cost from that of tuples, at the first period of another size.
+
+        False where this period says nothing about it: it is of the same size as the last one,
+        or took as long as predicted, or the larger of the two has the dearer tuples.
+        """
+        assert self.costs is not None
+        fixed, looking, processing = self.costs
+        small, large = (
+            looking * last[1] + processing * last[2],
+            looking * row[1] + processing * row[2],
+        )
+        predicted = fixed + large
+        shorter, longer, larger = last_seconds, busy_seconds, row
+        if large < small:
+            small, large, shorter, longer, larger = large, small, longer, shorter, last
+        if large < _OTHER_SIZE * small or small <= 0.0:
+            self._unsplit = row, busy_seconds  # the machine may be warmer by now
+            return False
+        self._unsplit = None
+        if (
+            abs(math.log(busy_seconds / predicted)) <= _SURPRISE
+            or longer * small >= shorter * large
+        ):
+            return False
+        drawn = (longer - shorter) / (large - small)
+        speed = max(drawn, _TUPLES_AT_LEAST * longer / large)
+        self._sums = (0.0,) * 9
+        if speed == drawn:
+            smaller = last if larger is row else row
+            self._add(smaller, shorter, 1.0 / (shorter * shorter))
+        self._add(larger, longer, 1.0 / (longer * longer))
+        self.costs = TupleCosts(longer - speed * large, speed * looking, speed * processing)
+        return True
 
     def _judge(self, error: float, row: _Row, predicted_seconds: float) -> tuple[_Verdict, float]:
         """What to make of a row; `error` is the logarithm of measured over predicted.

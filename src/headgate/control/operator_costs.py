@@ -27,6 +27,8 @@ __all__ = ["OperatorCostSettings", "OperatorCosts"]
 
 _LEAST = 0.01  # of what was believed: a cost of nothing could not grow again
 _SCATTER_MEMORY = 0.1
+_FIRST_BATCHES = 5
+_FAR_FASTER = 3.0  # times: no batch takes less than its tuples do
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class OperatorCosts:
         """
         if not (math.isfinite(seconds) and seconds >= 0.0):
             return
-        if self.observations == 0:
+        if self.observations == 0 or self._is_far_faster(tuples, seconds):
             self._take_scale(tuples, seconds)
         self._drift()
         row, settings = self._row(tuples), self.settings
@@ -114,8 +116,13 @@ class OperatorCosts:
         self._variance = (self._variance + self._variance.T) / 2.0
         self.observations += 1
 
+    def _is_far_faster(self, tuples: Mapping[str, float], seconds: float) -> bool:
+        """The first batches had few tuples, or a cold machine: their time was not the tuples'."""
+        part = float(self._row(tuples)[1:] @ self._state[1:])
+        return self.observations < _FIRST_BATCHES and part > _FAR_FASTER * seconds
+
     def _take_scale(self, tuples: Mapping[str, float], seconds: float) -> None:
-        """The first batch says how fast the machine is; beliefs are about ratios."""
+        """A batch says how fast the machine is; beliefs are about ratios."""
         part = float(self._row(tuples)[1:] @ self._state[1:])
         left = max(seconds - self._state[0], 0.1 * seconds)
         if part <= 0.0 or left <= 0.0:
@@ -123,7 +130,8 @@ class OperatorCosts:
         scale = left / part
         self._state[1:] *= scale
         self._least[1:] *= scale
-        self._variance[1:, 1:] *= scale**2
+        self._variance[1:] *= scale
+        self._variance[:, 1:] *= scale
 
     def _drift(self) -> None:
         """Costs may have moved, but nobody forgets more than was unknown at the start."""
