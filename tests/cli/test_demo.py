@@ -51,7 +51,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     ("words", "message"),
     [
         (("--target", "soon"), "--target: "),
-        (("--target", "10s"), "--seconds 34 does not go with a target of 10 s; give 80 to 3600"),
+        (("--target", "10s"), "--seconds 28 does not go with a target of 10 s; give 80 to 3600"),
         (("--simulated", "--json"), "--simulated goes with --seconds and --out only"),
     ],
 )

@@ -80,6 +80,9 @@ _BELIEVE_AT_MOST = 10.0
 """A row counts as at most this many times its prediction: a clock that jumped is no cost."""
 _OTHER_SIZE = 2.0
 """Periods whose tuples differ by this factor tell a fixed cost from that of tuples."""
+_FAR_LARGER = 4.0
+"""Times as many tuples as ever seen: what they cost is not known while nothing is known to be
+fixed."""
 _TUPLES_AT_LEAST = 0.5
 """Of a period that shows its fixed cost for the first time, the share that is left to tuples:
 too little would let in a crowd that takes far longer than the target."""
@@ -155,6 +158,16 @@ class CostEstimator:
         self._rows_since_doubt = 0
         self._restless_rows = 0
         self._unsplit: tuple[_Row, float] | None = None  # a period, while all are of one size
+
+    def reaches(self, offered_tuples: int) -> bool:
+        """Do the costs say something about a period of so many tuples?
+
+        Not if all periods were of one size and far smaller, so that none of their time is
+        known to be fixed.
+        """
+        if self._unsplit is None or self.costs is None or self.costs.fixed_seconds > 0.0:
+            return self.costs is not None
+        return offered_tuples <= _FAR_LARGER * self._unsplit[0][1]
 
     def observe(self, offered_tuples: int, processed_tuples: int, busy_seconds: float) -> None:
         """Learn from one period. Empty periods and times of zero teach nothing."""

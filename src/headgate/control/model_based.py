@@ -17,7 +17,10 @@ nothing to shed.
 
 States (`ControlState`): COLD until a cost is known, then OPEN while everything fits
 and SHEDDING while it does not. Any state may follow any other but COLD, which never
-comes back.
+comes back. A batch that is far larger than all before, where these were of one size and
+shorter than the target, is decided like a cold one: how much of their time was fixed is not
+known, and a query that starts with ten tuples on a cold machine would drop nearly everything
+after them.
 
 Guarantees: nothing is dropped while the predicted latency meets the target; shedding
 stops with the first decision for which everything fits; a result of any garbage in
@@ -194,7 +197,8 @@ class ModelBasedController:
     def _choose(self, measurement: PeriodMeasurement) -> KeepDecision:
         expected = measurement.expected_tuples()
         costs = self._estimator.costs
-        if costs is None:
+        if costs is None or self._is_beyond(measurement, expected):
+            self._promised_seconds = None
             limit = self.settings.cold_start_tuples
             if limit is None:
                 return KeepDecision.everything(expected, Reason.COLD_START)
@@ -210,6 +214,11 @@ class ModelBasedController:
         self._enter(ControlState.SHEDDING if decision.sheds else ControlState.OPEN, measurement)
         self._promise(predicted)
         return decision
+
+    def _is_beyond(self, measurement: PeriodMeasurement, expected: int) -> bool:
+        """The batch is far larger than all that were seen, and the last one was short enough."""
+        short = measurement.busy_seconds <= self.settings.latency_target_seconds
+        return short and not self._estimator.reaches(expected)
 
     def _plan_batch(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float

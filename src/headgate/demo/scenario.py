@@ -43,7 +43,7 @@ class Settings:
             )
 
 
-FULL = Settings(run_seconds=32.0, target_seconds=3.0, warm_up_seconds=25.0)
+FULL = Settings(run_seconds=28.0, target_seconds=3.0, warm_up_seconds=26.0)
 QUICK = Settings(run_seconds=12.0, target_seconds=1.5, warm_up_seconds=10.0)
 
 
