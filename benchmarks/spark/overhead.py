@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -162,8 +162,8 @@ def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
 def _half_capacity(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
     print("  half capacity ...", file=sys.stderr, flush=True)
     saturated = rows / (_batch_times(spark, hg, work, rows, False)["trigger_ms"] / 1000.0)
-    with_gate: list[tuple[float, float, float]] = []
-    without: list[tuple[float, float, float]] = []
+    with_gate: list[dict[str, float]] = []
+    without: list[dict[str, float]] = []
     for number in range(rounds + _WARM_UP_AT_RATE):
         sides = [(True, with_gate), (False, without)]
         for gated, results in sides if number % 2 == 0 else reversed(sides):
@@ -171,30 +171,32 @@ def _half_capacity(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> di
             if number >= _WARM_UP_AT_RATE:
                 results.append(seen)
     pairs = list(zip(with_gate, without, strict=True))
-    extra = [a[1] - b[1] for a, b in pairs]
-    extra_cpu = [a[2] - b[2] for a, b in pairs]
-    ratios = [a[0] / b[0] for a, b in pairs]
-    return {
+    ratios = [a["rows_per_second"] / b["rows_per_second"] for a, b in pairs]
+    found: dict[str, Any] = {
         "rows_per_second": round(saturated / 2.0),
         "rounds": rounds,
-        "batch_ms_with_gate": median(ms for _, ms, _ in with_gate),
-        "batch_ms_without_gate": median(ms for _, ms, _ in without),
-        "extra_ms_median": median(extra),
-        "extra_ms_least": min(extra),
-        "extra_ms_most": max(extra),
-        "cpu_ms_with_gate": median(cpu for _, _, cpu in with_gate),
-        "cpu_ms_without_gate": median(cpu for _, _, cpu in without),
-        "extra_cpu_ms_median": median(extra_cpu),
-        "extra_cpu_ms_least": min(extra_cpu),
-        "extra_cpu_ms_most": max(extra_cpu),
+        "batch_ms_with_gate": median(side["trigger_ms"] for side in with_gate),
+        "batch_ms_without_gate": median(side["trigger_ms"] for side in without),
+        "cpu_ms_with_gate": median(side["cpu_ms"] for side in with_gate),
+        "cpu_ms_without_gate": median(side["cpu_ms"] for side in without),
         "throughput_ratio_median": median(ratios),
         "throughput_ratio_least": min(ratios),
         "throughput_ratio_most": max(ratios),
     }
+    for key, name in (("trigger_ms", "extra_ms"), ("cpu_ms", "extra_cpu_ms")):
+        extra = [a[key] - b[key] for a, b in pairs]
+        found |= {
+            f"{name}_median": median(extra),
+            f"{name}_least": min(extra),
+            f"{name}_most": max(extra),
+        }
+    for part in ("add_ms", "planning_ms", "latest_ms"):
+        found[f"extra_{part}_median"] = median(a[part] - b[part] for a, b in pairs)
+    return found
 
 
-def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[float, float, float]:
-    """Rows a second, the median milliseconds of a batch, and its CPU time."""
+def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> dict[str, float]:
+    """Rows a second, and medians over batches; `cpu_ms` is the JVM's for each."""
     stream = spark.readStream.format("rate").option("rowsPerSecond", rate)
     stream = stream.option("numPartitions", 2).load()
     if gated:
@@ -207,12 +209,14 @@ def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> tuple[fl
         after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark)
     finally:
         query.stop()
-    cpu = 1000.0 * (after[1] - before[1]) / (after[0] - before[0])
     batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
     times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
     rows = sum(batch["numInputRows"] for batch in batches[1:])
-    milliseconds = median(batch["durationMs"]["triggerExecution"] for batch in batches)
-    return rows / (times[-1] - times[0]), float(milliseconds), cpu
+    return {
+        "rows_per_second": rows / (times[-1] - times[0]),
+        "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
+        **_medians([batch["durationMs"] for batch in batches]),
+    }
 
 
 def _wait_for(query: Any, batches: int) -> int:
@@ -251,7 +255,10 @@ def _times(hg: Any, writer: Any, gated: bool, warm_up: int) -> dict[str, float]:
             time.sleep(0.1)
     finally:
         query.stop()
-    times = [progress["durationMs"] for progress in progress_of(query)][warm_up:]
+    return _medians([progress["durationMs"] for progress in progress_of(query)][warm_up:])
+
+
+def _medians(times: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {
         "trigger_ms": median(t["triggerExecution"] for t in times),
         "add_ms": median(t["addBatch"] for t in times),

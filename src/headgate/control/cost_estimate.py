@@ -215,31 +215,27 @@ class CostEstimator:
         """
         assert self.costs is not None
         fixed, looking, processing = self.costs
-        small, large = (
-            looking * last[1] + processing * last[2],
-            looking * row[1] + processing * row[2],
-        )
-        predicted = fixed + large
-        shorter, longer, larger = last_seconds, busy_seconds, row
-        if large < small:
-            small, large, shorter, longer, larger = large, small, longer, shorter, last
+        last_size = looking * last[1] + processing * last[2]
+        size = looking * row[1] + processing * row[2]
+        smaller, larger = (last_size, last_seconds, last), (size, busy_seconds, row)
+        if size < last_size:
+            smaller, larger = larger, smaller
+        (small, small_seconds, _), (large, large_seconds, _) = smaller, larger
         if large < _OTHER_SIZE * small or small <= 0.0:
             self._unsplit = row, busy_seconds  # the machine may be warmer by now
             return False
         self._unsplit = None
-        if (
-            abs(math.log(busy_seconds / predicted)) <= _SURPRISE
-            or longer * small >= shorter * large
-        ):
+        is_as_predicted = abs(math.log(busy_seconds / (fixed + size))) <= _SURPRISE
+        if is_as_predicted or large_seconds * small >= small_seconds * large:
             return False
-        drawn = (longer - shorter) / (large - small)
-        speed = max(drawn, _TUPLES_AT_LEAST * longer / large)
+        through_both = (large_seconds - small_seconds) / (large - small)
+        factor = max(through_both, _TUPLES_AT_LEAST * large_seconds / large)
         self._sums = (0.0,) * 9
-        if speed == drawn:
-            smaller = last if larger is row else row
-            self._add(smaller, shorter, 1.0 / (shorter * shorter))
-        self._add(larger, longer, 1.0 / (longer * longer))
-        self.costs = TupleCosts(longer - speed * large, speed * looking, speed * processing)
+        for _, seconds, seen in (smaller, larger) if factor == through_both else (larger,):
+            self._add(seen, seconds, 1.0 / (seconds * seconds))
+        self.costs = TupleCosts(
+            large_seconds - factor * large, factor * looking, factor * processing
+        )
         return True
 
     def _judge(self, error: float, row: _Row, predicted_seconds: float) -> tuple[_Verdict, float]:
