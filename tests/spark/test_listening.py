@@ -217,6 +217,17 @@ def test_a_stranger_who_says_nothing_is_gone_after_a_while(
                 assert one.recv(1) == b""
 
 
+def test_an_asker_that_is_killed_raises_no_alarm(query: Query) -> None:
+    """Spark ends the process of a query that is stopped; its connection is reset."""
+    with closing(AgentServer(query.agent)) as plain:
+        connection = AgentAddress.read(plain.address_file).connect(5.0)
+        wait_for(lambda: bool(plain._connections))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        wait_for(lambda: not plain._connections)
+    assert query.agent.alarms.all() == []
+
+
 def test_strangers_cannot_crowd_out_this_machine(
     query: Query, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

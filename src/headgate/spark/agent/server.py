@@ -111,6 +111,8 @@ class AgentServer:
             while (message := read_message(spoken, deadline)) is not None:
                 self._answer(spoken, message)
                 deadline = time.monotonic() + _IDLE_SECONDS
+        except ConnectionError:
+            pass  # the asker has gone: Spark ends the process of a query that is stopped
         except (OSError, ProtocolError, TooLateError, ValueError, KeyError, TypeError) as error:
             if not self._closed and not isinstance(error, TimeoutError):
                 self._agent.alarms.raise_alarm("agent", "connection", f"closed: {error!r}")
