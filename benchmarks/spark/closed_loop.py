@@ -31,7 +31,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from statistics import median
@@ -134,7 +134,26 @@ def _measure_all(spark: Any, hg: Any) -> dict[str, Any]:
     ]
     cheap = told("cheap rows", measure_cell, spark, hg, 3.0, 3.0, plain(_CHEAP_ROW))
     without = told("without", measure_without, spark, hg, 3.0, 3.0)
-    return {"cells": cells, "cheap_rows": cheap, "without": without}
+    return {
+        "cells": cells,
+        "over_all_cells": over_all(cells),
+        "cheap_rows": cheap,
+        "without": without,
+    }
+
+
+def over_all(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Median, least and most of the cells.
+
+    The speed of a shared machine moves within a cell, and with it what is kept over what is
+    possible; the cells together are so many rounds of that comparison.
+    """
+    names = ("mean_over_target", "p95_over_target", "kept_over_saturated", "kept_over_opened")
+    found: dict[str, Any] = {}
+    for name in (*names, "batches_to_settle", "batches_still_shedding"):
+        values = [cell[name] for cell in cells if cell[name] is not None]
+        found[name] = {"median": median(values), "least": min(values), "most": max(values)}
+    return found
 
 
 def measure_cell(
