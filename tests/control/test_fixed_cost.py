@@ -85,3 +85,12 @@ def test_a_start_with_a_few_tuples_on_a_cold_machine_sheds_nothing_at_a_third_of
         )
         assert not decision.sheds, batch
         offered, busy = waiting, 0.6 + 0.0002 * waiting
+
+
+def test_a_backlog_is_shed_whatever_the_sizes_before_it() -> None:
+    """The same ten tuples, then nobody looked for a minute."""
+    controller = ModelBasedController(ModelBasedSettings(latency_target_seconds=TARGET_SECONDS))
+    decision = controller.decide(
+        PeriodMeasurement(60.0, 60.0, 10, 10, 1.5, 78_000, None, 1300.0, 30.0)
+    )
+    assert decision.keep_tuples < 20

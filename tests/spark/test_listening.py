@@ -225,7 +225,7 @@ def test_an_asker_that_is_killed_raises_no_alarm(query: Query) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
         wait_for(lambda: not plain._connections)
-    assert query.agent.alarms.all() == []
+        assert query.agent.alarms.all() == []
 
 
 def test_strangers_cannot_crowd_out_this_machine(

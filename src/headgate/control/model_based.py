@@ -20,7 +20,7 @@ and SHEDDING while it does not. Any state may follow any other but COLD, which n
 comes back. A batch that is far larger than all before, where these were of one size and
 shorter than the target, is decided like a cold one: how much of their time was fixed is not
 known, and a query that starts with ten tuples on a cold machine would drop nearly everything
-after them.
+after them. Not so a backlog, whose tuples have waited for longer than the target.
 
 Guarantees: nothing is dropped while the predicted latency meets the target; shedding
 stops with the first decision for which everything fits; a result of any garbage in
@@ -216,9 +216,14 @@ class ModelBasedController:
         return decision
 
     def _is_beyond(self, measurement: PeriodMeasurement, expected: int) -> bool:
-        """The batch is far larger than all that were seen, and the last one was short enough."""
-        short = measurement.busy_seconds <= self.settings.latency_target_seconds
-        return short and not self._estimator.reaches(expected)
+        """Far more waits than was ever seen, but it has come within the target, after a batch
+        that was shorter: no backlog.
+        """
+        target, age = self.settings.latency_target_seconds, measurement.waiting_age_seconds
+        if age is None:
+            age = measurement.duration_seconds / 2.0
+        fresh = measurement.busy_seconds <= target and age <= target / 2.0
+        return fresh and not self._estimator.reaches(expected)
 
     def _plan_batch(
         self, measurement: PeriodMeasurement, costs: TupleCosts, expected: int, target: float
