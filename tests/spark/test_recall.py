@@ -44,7 +44,10 @@ def test_what_was_not_counted_or_had_other_gates_is_left_out() -> None:
 def test_a_query_that_starts_again_sheds_its_first_batch(
     hg: Headgate, spark: SparkSession, replay: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """A ledger that says 5 tuples a second can be done, and 1,000 a second that arrive."""
+    """A ledger that says 5 tuples a second can be done, and 1,000 a second that arrive.
+
+    Its batches are of two sizes, so what a tuple costs is known also for larger ones.
+    """
     crowd = {"rate": 1000, "epoch": time.time() - 1.0}
 
     def start(hg: Headgate) -> Any:
@@ -53,15 +56,16 @@ def test_a_query_that_starts_again_sheds_its_first_batch(
         return hg.start(writer, name="again", latency="3s")
 
     query = start(hg)
-    wait_for_batches(hg, "again", 2)
+    wait_for_batches(hg, "again", 4)
     query.stop()
     [ledger] = (tmp_path / "headgate" / "ledger").glob("*.jsonl")
     last = max(row["batch"] for row in rows_of(hg, "again"))
     told = {"query_id": str(query.id), "run_id": "before", "query": "again"}
-    past = [
-        line(batch, **{**told, "time_seconds": time.time() - 30.0}, offered=10, kept=10, dropped=0)
-        for batch in range(last + 1)
-    ]
+    past = []
+    for batch in range(last + 1):
+        rows = (10, 4)[batch % 2]
+        counts = {"offered": rows, "kept": rows, "dropped": 0, "duration_seconds": rows / 5.0}
+        past.append(line(batch, **{**told, **counts, "time_seconds": time.time() - 30.0}))
     ledger.write_text("".join(json.dumps(row) + "\n" for row in past))
     with attach(spark, timeout="20s") as own:
         query = start(own)
