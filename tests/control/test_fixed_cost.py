@@ -72,9 +72,7 @@ def test_a_fixed_cost_that_grows_is_told_from_dearer_tuples(seed: int) -> None:
     assert latency == pytest.approx(TARGET_SECONDS, rel=0.05)
 
 
-def test_a_start_with_a_few_tuples_on_a_cold_machine_sheds_nothing_at_a_third_of_the_capacity() -> (
-    None
-):
+def test_a_start_with_a_few_tuples_sheds_nothing_below_the_capacity() -> None:
     """As the demo starts on Spark: 10 tuples take 1.5 s, then 0.6 s and 0.2 ms a tuple."""
     controller = ModelBasedController(ModelBasedSettings(latency_target_seconds=TARGET_SECONDS))
     offered, busy = 10, 1.5

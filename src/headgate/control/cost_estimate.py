@@ -81,8 +81,8 @@ _BELIEVE_AT_MOST = 10.0
 _OTHER_SIZE = 2.0
 """Periods whose tuples differ by this factor tell a fixed cost from that of tuples."""
 _FAR_LARGER = 4.0
-"""Times as many tuples as ever seen: what they cost is not known while nothing is known to be
-fixed."""
+"""Times as many tuples as in periods that were all of one size: what they cost is not known while
+nothing is known to be fixed."""
 _TUPLES_AT_LEAST = 0.5
 """Of a period that shows its fixed cost for the first time, the share that is left to tuples:
 too little would let in a crowd that takes far longer than the target."""
