@@ -1,7 +1,8 @@
 """Monitor, planner and feedback together on a modelled machine: no Spark, no clock.
 
 Batches take what their tuples cost, with noise; costs differ from what the file says. Asked for:
-at least 95 % of the best score, and a predicted load within 10 % of the measured one.
+at least 95 % of the best score, and a predicted load within 10 % of the measured one. The best is
+computed such that nothing can be above it (`network_record`), but for smoothed selectivities.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from headgate.spark.agent.decision import GateDecision
 from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.networks.network_groups import Group, RunningNetwork, as_it_runs
 from headgate.spark.networks.network_monitor import NetworkMonitor
-from headgate.spark.networks.network_report import NetworkRecord
+from headgate.spark.networks.network_record import NetworkRecord
 from headgate.spark.networks.network_run import _readers
 from tests.spark.test_network_monitor import SPLIT
 
@@ -109,7 +110,6 @@ class Machine:
         event = replace(report.event(name, rates, number == 0), latency_mean_seconds=latency)
         self.coordinator.handle(event)
         self.record.add(self.monitor.observe(name, report, flows, tasks))
-        self.record.learn(self.monitor.statistics(), self.monitor.capacity())
         news = self.monitor.news(report.end_seconds)
         if news is not None:
             self.coordinator.handle(news)
@@ -164,8 +164,8 @@ def test_the_split_example_reaches_the_best_score(scale: float) -> None:
     score, best = machine.record.score(), machine.record.best_score()
     assert score is not None
     assert best is not None
-    assert 0.95 < score / best < 1.05
-    predicted, measured = machine.record.predicted_seconds, machine.record.measured_seconds
+    assert 0.95 < score / best < 1.005
+    predicted, measured = machine.record.predicted_load(), machine.record.measured_load()
     assert predicted == pytest.approx(measured, rel=0.1)
 
 
@@ -177,21 +177,26 @@ def test_costs_that_the_file_does_not_know_are_found() -> None:
     score, best = machine.record.score(), machine.record.best_score()
     assert score is not None
     assert best is not None
-    assert 0.95 < score / best < 1.05
+    assert 0.95 < score / best < 1.005
     known = machine.monitor.statistics()
     assert (known["heavy"].cost_seconds or 0.0) > 1.5 * (known["light"].cost_seconds or 0.0)
 
 
-def test_the_shop_reaches_the_best_score() -> None:
+@pytest.mark.parametrize(
+    ("of_described_rates", "target_seconds"), [(0.25, 5.0), (0.5, 5.0), (1.0, 5.0), (1.0, 10.0)]
+)
+def test_the_shop_reaches_the_best_score(of_described_rates: float, target_seconds: float) -> None:
+    """Two Spark queries, of which one is asked for far more than it can do."""
     shop = load_network("examples/shop.yaml")
-    slower = tuple(replace(query, latency_target_seconds=5.0) for query in shop.queries)
+    slower = tuple(replace(q, latency_target_seconds=target_seconds) for q in shop.queries)
     usual = tuple(
-        replace(s, rate_per_second=(s.rate_per_second or 0.0) / 2.0) for s in shop.streams
+        replace(s, rate_per_second=(s.rate_per_second or 0.0) * of_described_rates)
+        for s in shop.streams
     )
     machine = driven(replace(shop, queries=slower, streams=usual), 400.0, 1.0)
     score, best = machine.record.score(), machine.record.best_score()
     assert score is not None
     assert best is not None
-    assert 0.95 < score / best < 1.05
-    predicted, measured = machine.record.predicted_seconds, machine.record.measured_seconds
+    assert 0.95 < score / best < 1.005
+    predicted, measured = machine.record.predicted_load(), machine.record.measured_load()
     assert predicted == pytest.approx(measured, rel=0.1)

@@ -13,7 +13,7 @@ from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.networks.network_export import MeasuredQuery, network_of_queries
 from headgate.spark.networks.network_groups import NODE, as_it_runs
 from headgate.spark.networks.network_monitor import NetworkMonitor
-from headgate.spark.networks.network_report import NetworkRecord
+from headgate.spark.networks.network_record import NetworkRecord
 from headgate.spark.networks.network_run import measured_network
 
 SPLIT = """\
@@ -55,7 +55,6 @@ def watched(batches: int) -> tuple[NetworkMonitor, NetworkRecord]:
         seen = report(batch, offered, keep, 0.2 + tasks / 1.6)
         flows = {"light": offered, "heavy": round(offered * keep)}
         record.add(monitor.observe("split", seen, flows, tasks))
-        record.learn(monitor.statistics(), monitor.capacity())
     return monitor, record
 
 
@@ -67,7 +66,7 @@ def test_costs_rates_selectivities_and_capacity_are_learnt() -> None:
     assert shared_and_light == pytest.approx(0.006, rel=0.1)
     assert numbers["light"].selectivity == pytest.approx(1.0)
     assert monitor.capacity() == pytest.approx(1.6 * 0.9, rel=0.1)  # 0.2 s of every 2 s are gone
-    assert record.predicted_seconds == pytest.approx(record.measured_seconds, rel=0.05)
+    assert record.predicted_load() == pytest.approx(record.measured_load(), rel=0.05)
 
 
 def test_the_planner_is_told_what_moved_and_not_more() -> None:
@@ -101,7 +100,7 @@ def test_the_score_is_set_against_the_best_plan_of_what_was_measured() -> None:
     score, best = record.score(), record.best_score()
     assert score is not None
     assert best is not None
-    assert 0.0 < score <= best * 1.05
+    assert 0.0 < score <= best * 1.001
 
 
 def test_queries_that_were_started_by_hand_become_a_network_too() -> None:

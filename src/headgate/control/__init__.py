@@ -60,6 +60,7 @@ from headgate.control.node_sharing import (
     share_node,
 )
 from headgate.control.operator_costs import OperatorCosts, OperatorCostSettings
+from headgate.control.rate_forecast import RateForecast
 from headgate.control.redistribution import (
     ClassReport,
     Redistribution,
@@ -102,6 +103,7 @@ __all__ = [
     "QueryDemand",
     "QueryLoss",
     "QueryShare",
+    "RateForecast",
     "Reason",
     "Redistribution",
     "ResponseState",

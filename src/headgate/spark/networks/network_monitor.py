@@ -12,10 +12,11 @@ of tuples; see `control.operator_costs`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from headgate.control import OperatorCosts, OperatorCostSettings
+from headgate.control import OperatorCosts, OperatorCostSettings, RateForecast
 from headgate.coordinator import RatesObserved
 from headgate.network import Arc, Network, Operator, OperatorKind, OperatorStatistics
 from headgate.spark.agent.progress import BatchReport
@@ -31,8 +32,8 @@ _LEAST_OF_CORES = 0.05
 _MOVED = 0.02
 _FIRST_PROBE = 2  # batches
 _WAIT_BATCHES = 10
-_RATE_MEMORY = 0.5
 _COUNT_MEMORY = 0.9  # of a batch to the next, for selectivities
+_MOST_SCALE = 4.0  # of a single batch against what is known
 _TASKS = "tasks"
 
 
@@ -42,6 +43,9 @@ class BatchSeen:
 
     offered: tuples of each stream; delivered: of each query. busy_seconds: of tasks, None where
     Spark did not say; predicted_seconds: the same, from what was known before the batch.
+    tuple_seconds: the part of it that tuples took. measured: the operators of the group, with costs
+    that make exactly these seconds of the tuples of the batch. capacity: what
+    all groups could use together.
     """
 
     group: str
@@ -53,6 +57,9 @@ class BatchSeen:
     predicted_seconds: float | None
     latency_seconds: float | None
     learnt: bool
+    tuple_seconds: float
+    measured: Mapping[str, OperatorStatistics]
+    capacity: float
 
 
 @dataclass
@@ -65,6 +72,7 @@ class GroupMonitor:
     believed: Mapping[str, float]
     batches: int = 0
     counts: dict[str, tuple[float, float]] = field(default_factory=dict)  # in, out; fading
+    forecasts: dict[str, RateForecast] = field(default_factory=dict)  # by stream
     last: BatchReport | None = None
 
     def __post_init__(self) -> None:
@@ -115,6 +123,24 @@ class GroupMonitor:
             for name in self.group.operators
         }
 
+    def as_measured(
+        self, came: Mapping[str, float], busy_seconds: float | None
+    ) -> tuple[float, dict[str, OperatorStatistics]]:
+        """What the tuples of a batch took, and the operators with costs to that sum.
+
+        came: tuples into each operator. What is known was smoothed over batches; this one may have
+        been faster or slower, and all of its operators with it.
+        """
+        expected = self.costs.seconds(came) - self.costs.fixed_seconds
+        scale = 1.0
+        if busy_seconds is not None and expected > 0.0:
+            scale = (busy_seconds - self.costs.fixed_seconds) / expected
+            scale = min(max(scale, 1.0 / _MOST_SCALE), _MOST_SCALE)
+        return scale * expected, {
+            name: replace(numbers, cost_seconds=scale * (numbers.cost_seconds or 0.0))
+            for name, numbers in self.statistics().items()
+        }
+
     def gain(self, name: str) -> float | None:
         """Tuples out for a tuple in, where any came in."""
         come, gone = self.counts.get(name, (0.0, 0.0))
@@ -161,22 +187,36 @@ class GroupMonitor:
 
     def predicted(self, report: BatchReport) -> dict[str, float]:
         """Tuples into each operator if gates and operators do as decided and as known."""
+
+        def offered(arc: Arc) -> float:
+            seen = report.gates.get(arc.name)
+            return 0.0 if seen is None else float(seen.offered)
+
+        return self._reaching(offered, lambda arc: _decided(report, arc.name))
+
+    def demand(self, rates: Mapping[str, float]) -> float:
+        """Task seconds per second if nothing is dropped; as much as you like where a rate is
+        unknown.
+        """
+        came = self._reaching(lambda arc: rates.get(arc.source, math.inf), lambda _: 1.0)
+        cost = self.costs.cost_seconds
+        return sum(cost[name] * tuples for name, tuples in came.items())
+
+    def _reaching(
+        self, offered: Callable[[Arc], float], share: Callable[[Arc], float]
+    ) -> dict[str, float]:
+        """Tuples into each operator; offered: by streams, share: what passes on an arc."""
         out: dict[str, float] = {}
         came: dict[str, float] = {}
         for name in self.group.operators:
-            operator = self.network.operator_by_name[name]
             total = 0.0
-            for source in operator.inputs:
-                gate = f"{source}->{name}"
-                seen = report.gates.get(gate)
-                if source in self.network.stream_by_name:
-                    reached = 0.0 if seen is None else float(seen.offered)
-                else:
-                    reached = out[source]
-                total += reached * _decided(report, gate)
+            for source in self.network.operator_by_name[name].inputs:
+                arc = Arc(source, name)
+                is_stream = source in self.network.stream_by_name
+                total += (offered(arc) if is_stream else out[source]) * share(arc)
             came[name] = total
             gain = self.gain(name)
-            out[name] = total * (1.0 if gain is None else gain)
+            out[name] = total if gain is None else total * gain if gain > 0.0 else 0.0
         return came
 
     def _counted(self, arc: Arc, report: BatchReport, flows: Mapping[str, int]) -> float:
@@ -217,9 +257,26 @@ class NetworkMonitor:
         self._told_capacity: float | None = None
 
     def capacity(self) -> float:
-        """Task seconds per second that the application gets done, over all groups."""
-        total = sum(max(0.0, group.capacity()) for group in self.groups.values())
-        return min(max(total, _LEAST_OF_CORES * self.cores), _MOST_OF_CORES * self.cores)
+        """Task seconds per second that get done if all groups have enough to do."""
+        return self._within_cores(sum(self._capacities().values()))
+
+    def usable_capacity(self) -> float:
+        """The same at the present rates.
+
+        The batches of a group come one after the other, so a group that is asked for more than it
+        can do cannot use what another leaves.
+        """
+        most = self._capacities()
+        asked = {name: group.demand(self.rates) for name, group in self.groups.items()}
+        if all(asked[name] <= most[name] for name in most):
+            return self.capacity()
+        return self._within_cores(sum(min(asked[name], most[name]) for name in most))
+
+    def _capacities(self) -> dict[str, float]:
+        return {name: max(0.0, group.capacity()) for name, group in self.groups.items()}
+
+    def _within_cores(self, seconds: float) -> float:
+        return min(max(seconds, _LEAST_OF_CORES * self.cores), _MOST_OF_CORES * self.cores)
 
     def statistics(self) -> dict[str, OperatorStatistics]:
         return {
@@ -248,6 +305,7 @@ class NetworkMonitor:
             own.costs.observe(came, busy_seconds)
             own.durations.observe({_TASKS: busy_seconds}, report.duration_seconds)
         own.last = report
+        tuple_seconds, measured = own.as_measured(came, busy_seconds)
         return BatchSeen(
             group,
             report.end_seconds,
@@ -258,6 +316,9 @@ class NetworkMonitor:
             predicted,
             report.latency_mean_seconds(),
             learns,
+            tuple_seconds,
+            measured,
+            self.usable_capacity(),
         )
 
     def news(self, now_seconds: float) -> RatesObserved | None:
@@ -280,7 +341,7 @@ class NetworkMonitor:
             if _moved(self._told.get(name), numbers)
         }
         self._told |= fresh
-        capacity, told = self.capacity(), self._told_capacity
+        capacity, told = self.usable_capacity(), self._told_capacity
         if told is None or abs(capacity - told) > _MOVED * told:
             self._told_capacity = capacity
         return RatesObserved(
@@ -296,11 +357,10 @@ class NetworkMonitor:
                 if arc.name in by_gate
             ]
             if seen:
-                rate, old = max(seen), self.rates.get(stream.name)
-                known = old is not None and own.batches > 1
-                self.rates[stream.name] = (
-                    (1 - _RATE_MEMORY) * rate + _RATE_MEMORY * (old or 0.0) if known else rate
-                )
+                if own.batches <= 1:  # while a query starts, a rate says little of the next
+                    own.forecasts.pop(stream.name, None)
+                forecast = own.forecasts.setdefault(stream.name, RateForecast())
+                self.rates[stream.name] = forecast.observe(max(seen), own.group.period_seconds)
 
     def _offered(self, report: BatchReport) -> dict[str, int]:
         """Tuples of each stream; every arc of a stream is offered all of them."""

@@ -36,7 +36,8 @@ from headgate.spark.networks.network_frames import FLOW_PREFIX, NetworkFrames
 from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork, as_it_runs
 from headgate.spark.networks.network_monitor import NetworkMonitor
 from headgate.spark.networks.network_needs import problems_to_run
-from headgate.spark.networks.network_report import NetworkRecord, NetworkReport, QueryFigures
+from headgate.spark.networks.network_record import NetworkRecord
+from headgate.spark.networks.network_report import NetworkReport, QueryFigures
 from headgate.spark.networks.network_sinks import writer_of
 from headgate.spark.networks.task_time import TaskTimes
 from headgate.spark.session import Headgate
@@ -211,7 +212,6 @@ class NetworkRun:
         with self._lock:
             seen = self.monitor.observe(group, report, _flows(text), busy)
             self.record.add(seen)
-            self.record.learn(self.monitor.statistics(), self.monitor.capacity())
             news = self.monitor.news(time.time())
             probes = self.monitor.groups[group].probes()
         with suppress(UsageError):  # the query has ended meanwhile
@@ -245,8 +245,7 @@ class NetworkRun:
     def load_now(self) -> float | None:
         """Task seconds per second over the run; None before anything was counted."""
         with self._lock:
-            seconds = self.record.seconds
-            return self.record.measured_seconds / seconds if seconds > 0.0 else None
+            return self.record.measured_load()
 
     def capacity(self) -> float:
         """Task seconds per second that the application gets done."""
@@ -264,10 +263,9 @@ class NetworkRun:
         sums = self.headgate.report().sums
         with self._lock:
             record, monitor = self.record, self.monitor
-            seconds = record.seconds
             return NetworkReport(
                 self.running.network.name,
-                seconds,
+                record.seconds,
                 tuple(self._figures()),
                 {
                     group: {
@@ -280,20 +278,20 @@ class NetworkRun:
                 self.drops,
                 record.score(),
                 record.best_score(),
-                record.predicted_seconds / seconds if seconds > 0.0 else None,
-                record.measured_seconds / seconds if seconds > 0.0 else None,
+                record.predicted_load(),
+                record.measured_load(),
                 monitor.capacity(),
                 dict(monitor.rates),
                 tuple(f"{a.kind}, {a.subject}: {a.text}" for a in self.headgate.alarms()),
             )
 
     def _figures(self) -> list[QueryFigures]:
-        record = self.record
+        record, per_second = self.record, self.record.delivered_per_second()
         return [
             QueryFigures(
                 query.name,
                 record.delivered.get(query.name, 0),
-                record.counted_delivered.get(query.name, 0) / max(record.seconds, 1e-9),
+                per_second[query.name],
                 query.weight,
                 record.latency_seconds(group.name),
                 query.latency_target_seconds,
