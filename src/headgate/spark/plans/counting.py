@@ -72,6 +72,7 @@ class RowCounts:
     made_of: expressions of columns by their ids. One that is a value under a condition and else
     null is not computed: the value is added where the condition holds, in the branch of the rows
     that stay or go if it is that.
+    inlined: expressions, by the ids of columns, that stand for these columns in what is built.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class RowCounts:
         sampled: Any = None,
         times: Collection[str] = (),
         made_of: Mapping[int, Any] | None = None,
+        inlined: Mapping[int, Any] | None = None,
     ) -> None:
         """ValueError for an aggregate that cannot be counted like this."""
         self._code = CountingCode(spark)
@@ -95,6 +97,7 @@ class RowCounts:
         self._adding: list[tuple[Any, Any]] = []  # condition or None, what is added then
         self._places: dict[tuple[str, int], int] = {}
         self._made_of = made_of or {}
+        self._inlined = inlined or {}
         self._dropped = self._accumulator("LongAccumulator")
         self._kept = self._accumulator("LongAccumulator")
         self._sampled: Any = None
@@ -103,7 +106,8 @@ class RowCounts:
         for metric in metrics:
             name = str(metric.name())
             if name == quantiles and sampled is not None:
-                self._sampled, self._samples = self._parts(sampled)[1], self._shared_list()
+                self._sampled = self._inline(self._parts(sampled)[1])
+                self._samples = self._shared_list()
                 self._looked_at = self._accumulator("LongAccumulator")
                 self._read.append((name, self._samples, _quantiles))
             elif name not in ("offered", "kept"):
@@ -113,6 +117,10 @@ class RowCounts:
 
     def column(self, kept: Any) -> Any:
         """A column that counts a row and says whether it is kept; for a projection."""
+        return self._code.named(self.condition(kept), _COUNTED_COLUMN)
+
+    def condition(self, kept: Any) -> Any:
+        """The same without a name; for a filter."""
         code, counters = self._code, self._accumulators
         stays = [code.add(counters[self._kept], code.long_one)]
         goes = [code.add(counters[self._dropped], code.long_one)]
@@ -135,9 +143,13 @@ class RowCounts:
             )
             wanted = code.both(in_turn, code.is_known(self._sampled))
             stays.append(code.either(wanted, look, code.true))
+        kept = self._inline(kept)
         passes = code.either(kept, code.all_of(stays), code.no(code.all_of(goes)))
-        first = [code.under(condition, code.all_of(adds)) for condition, adds in always.values()]
-        return code.named(code.all_of([*first, passes]), _COUNTED_COLUMN)
+        first = [
+            code.under(None if condition is None else self._inline(condition), code.all_of(adds))
+            for condition, adds in always.values()
+        ]
+        return code.all_of([*first, passes])
 
     def take(self) -> dict[str, Any]:
         """What was counted since the last call, as observed metrics would say it.
@@ -239,6 +251,7 @@ class RowCounts:
             place = self._shared_list() if share else self._accumulator(kind)
             self._places[key] = place
             condition, value = self._parts(column)
+            value = self._inline(value)
             code, adds = self._code, make(place, self._code.known(value))
             if value.nullable():
                 adds = code.either(code.is_known(value), adds, code.true)
@@ -259,6 +272,11 @@ class RowCounts:
         # What can be null is asked for that first, so it must be cheap to have twice.
         simple = not value.nullable() or _uncast(value).children().size() == 0
         return (condition, value) if simple else (None, column)
+
+    def _inline(self, expression: Any) -> Any:
+        """The expression that stands for a column."""
+        is_column = str(expression.getClass().getSimpleName()) == "AttributeReference"
+        return self._inlined.get(_id_of(expression), expression) if is_column else expression
 
     def _accumulator(self, kind: str) -> int:
         place = len(self._accumulators)

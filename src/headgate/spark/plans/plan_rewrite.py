@@ -4,15 +4,14 @@ A gated DataFrame can feed several queries, and each has decisions of its own. S
 start every gate in the plan gets a fresh live array, and the first one a companion
 stream beside its input:
 
-    Filter(kept)                              Filter(counted)
-      CollectMetrics headgate:orders            Project(*, counts the row, is it kept?)
-        Project(*, ... < old array)      ->       Project(*, ... < new array)
-          the user's stream                         Project(the columns under their old ids)
-                                                      Union
-                                                        Project(typed nothing) of the companion
-                                                        the user's stream
+    Filter(kept)                              Filter(counts the row; ... < new array)
+      CollectMetrics headgate:orders            Project(the columns under their old ids)
+        Project(*, ... < old array)      ->       Union
+          the user's stream                         Project(typed nothing) of the companion
+                                                    the user's stream
 
-Rows are counted inside the generated code (`counting`). Where a gate stands more than once in a
+Rows are counted inside the generated code (`counting`); a gate that makes columns, such as a weight
+or the windows of a row, keeps its projection for them. Where a gate stands more than once in a
 plan, writes down what it drops, or wants sketches of it, Spark observes it: `CollectMetrics`
 stays.
 
@@ -192,14 +191,17 @@ class PlanRewrite:
         times = [column for column in columns if column.name() == KEPT_SECONDS]
         aggregates, sampled = _items(metrics.metrics()), times[0] if times else None
         made_of = _made_of(child)
+        inlined, bare = _inlined(child, node.condition())
         try:
             counts = RowCounts(
-                self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), made_of
+                self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), made_of, inlined
             )
         except (ValueError, TypeError, Py4JError):  # sketches and the like; another Spark
             observed = metrics.withNewChildren(self._seq([child]))
             return node.withNewChildren(self._seq([observed]))
         self.counts[gate] = counts
+        if inlined:
+            return self._logical.Filter(counts.condition(node.condition()), bare)
         column = counts.column(node.condition())
         observed = {i for aggregate in aggregates for i in _ids_in(aggregate)}
         unused = observed & _unasked(columns, node.condition()) - _ids_in(column)
@@ -410,6 +412,31 @@ def _made_of(node: Any) -> dict[int, Any]:
                 found[int(column.exprId().id())] = column.child()
         node = node.child()
     return found
+
+
+def _inlined(node: Any, condition: Any) -> tuple[dict[int, Any], Any]:
+    """Fate and arrival of a row as expressions by column, and the plan below them.
+
+    Nothing if the gate makes other columns too, which need their projections, or if the arrival is
+    more than a cast: it is written wherever it is counted. A filter alone is less for Spark to
+    plan, in every batch, than two projections and a filter.
+    """
+    own: dict[int, Any] = {}
+    while node.nodeName() == "Project":
+        made = [c for c in _items(node.projectList()) if c.getClass().getSimpleName() == "Alias"]
+        if not made or any(c.name() not in (KEPT_COLUMN, *OBSERVED_TIMES) for c in made):
+            break
+        own |= {int(c.exprId().id()): c.child() for c in made if c.name() in (KEPT_COLUMN, SECONDS)}
+        node = node.child()
+    fate = int(condition.exprId().id())
+    if fate not in own:
+        return {}, node
+    there = {int(column.exprId().id()) for column in _items(node.output())}
+    if not all(_ids_in(expression) <= there for expression in own.values()):
+        return {}, node
+    others = [expression for name, expression in own.items() if name != fate]
+    cheap = all(_items(part.children()) == [] for e in others for part in _items(e.children()))
+    return (own, node) if cheap else ({}, node)
 
 
 def _unasked(columns: list[Any], condition: Any) -> set[int]:
