@@ -21,6 +21,7 @@ SPARK_SECTIONS = (
     "source_gate",
     "policy_gate",
     "classes",
+    "networks",
     "kills",
     "paper_experiment",
 )

@@ -430,7 +430,7 @@ def throughput(
 def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At half load and at overload."""
     return {
-        "half load": throughput(work, capacity, 0.5, rounds=3),
+        "half load": throughput(work, capacity, 0.5),
         "overload": throughput(work, capacity, 1.5, rounds=3),
     }
 

@@ -212,10 +212,13 @@ def test_a_plan_that_cannot_be_rewritten_runs_without_its_gates(
 def test_a_plan_that_spark_does_not_accept_runs_without_its_gates(
     hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nothing_left(_self: object, node: Any, _: object) -> Any:
-        return node.child().child()
+    as_it_is = plan_rewrite._inlined
 
-    monkeypatch.setattr(plan_rewrite.PlanRewrite, "_without", nothing_left)
+    def other_columns(node: Any, condition: Any) -> Any:
+        own, below = as_it_is(node, condition)
+        return own, below.child()
+
+    monkeypatch.setattr(plan_rewrite, "_inlined", other_columns)
     query = start(hg, replay(rate=500), "not accepted")
     wait_for(lambda: len(query.recentProgress) >= 2, what="two batches")
     [text] = alarms(hg, "not gated", "not accepted")

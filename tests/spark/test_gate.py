@@ -163,6 +163,24 @@ def test_an_arrival_without_a_time_zone_is_measured_too(hg: Headgate, replay: Re
     assert 0.0 < rows[-1]["latency_mean_seconds"] < 60.0
 
 
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_filters_behind_a_gate_stay_behind_it(
+    hg: Headgate, replay: Replay, weight: str | None
+) -> None:
+    """The gate counts every row, also those that the query throws away at once."""
+    stream = replay(rate=1e6, rows=900, epoch=1)
+    gated = hg.gate(stream, "orders", arrival="timestamp", identity=["id"], weight=weight)
+    few = gated.where("id % 9 = 0").select("id")
+    name = f"few {weight}"
+    query = hg.start(few.writeStream.format("noop").trigger(availableNow=True), name=name)
+    assert query.awaitTermination(60)
+    assert sum(row["offered"] for row in rows_of(hg, name)) == 900
+    java: Any = query
+    nodes = str(java._jsq.explainInternal(False)).splitlines()
+    [counting] = [node for node in nodes if "Accumulator" in node]
+    assert ("Filter" in counting) is (weight is None)  # no projection for columns that nobody needs
+
+
 def test_available_now_reads_everything_and_ends(
     hg: Headgate, replay: Replay, tmp_path: Path
 ) -> None:
