@@ -214,8 +214,8 @@ def test_a_plan_that_spark_does_not_accept_runs_without_its_gates(
 ) -> None:
     as_it_is = plan_rewrite._inlined
 
-    def other_columns(node: Any, condition: Any) -> Any:
-        own, below = as_it_is(node, condition)
+    def other_columns(*given: Any) -> Any:
+        own, below = as_it_is(*given)
         return own, below.child()
 
     monkeypatch.setattr(plan_rewrite, "_inlined", other_columns)

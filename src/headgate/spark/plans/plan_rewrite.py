@@ -191,7 +191,7 @@ class PlanRewrite:
         times = [column for column in columns if column.name() == KEPT_SECONDS]
         aggregates, sampled = _items(metrics.metrics()), times[0] if times else None
         made_of = _made_of(child)
-        inlined, bare = _inlined(child, node.condition())
+        inlined, bare = _inlined(child, node.condition(), _from_sources(metrics))
         try:
             counts = RowCounts(
                 self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), made_of, inlined
@@ -414,12 +414,13 @@ def _made_of(node: Any) -> dict[int, Any]:
     return found
 
 
-def _inlined(node: Any, condition: Any) -> tuple[dict[int, Any], Any]:
+def _inlined(node: Any, condition: Any, from_sources: set[int]) -> tuple[dict[int, Any], Any]:
     """Fate and arrival of a row as expressions by column, and the plan below them.
 
-    Nothing if the gate makes other columns too, which need their projections, or if the arrival is
-    more than a cast: it is written wherever it is counted. A filter alone is less for Spark to
-    plan, in every batch, than two projections and a filter.
+    A filter alone is less for Spark to plan, in every batch, than two projections and a filter.
+    Nothing if the gate makes other columns too, which need their projections. And nothing if what
+    it looks at is computed: Spark moves a filter below a projection and writes what that computes
+    in the place of each column, and the arrival stands in several places.
     """
     own: dict[int, Any] = {}
     while node.nodeName() == "Project":
@@ -429,14 +430,17 @@ def _inlined(node: Any, condition: Any) -> tuple[dict[int, Any], Any]:
         own |= {int(c.exprId().id()): c.child() for c in made if c.name() in (KEPT_COLUMN, SECONDS)}
         node = node.child()
     fate = int(condition.exprId().id())
-    if fate not in own:
+    if fate not in own or not all(_ids_in(e) <= from_sources for e in own.values()):
         return {}, node
-    there = {int(column.exprId().id()) for column in _items(node.output())}
-    if not all(_ids_in(expression) <= there for expression in own.values()):
-        return {}, node
-    others = [expression for name, expression in own.items() if name != fate]
-    cheap = all(_items(part.children()) == [] for e in others for part in _items(e.children()))
-    return (own, node) if cheap else ({}, node)
+    arrivals = [expression for name, expression in own.items() if name != fate]
+    is_cast = all(_items(part.children()) == [] for e in arrivals for part in _items(e.children()))
+    return (own, node) if is_cast else ({}, node)
+
+
+def _from_sources(node: Any) -> set[int]:
+    """Ids of columns that come as they are from the sources of a plan."""
+    leaves = _items(node.collectLeaves())
+    return {int(column.exprId().id()) for leaf in leaves for column in _items(leaf.output())}
 
 
 def _unasked(columns: list[Any], condition: Any) -> set[int]:
