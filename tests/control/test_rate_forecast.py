@@ -42,3 +42,11 @@ def test_a_jump_is_not_carried_further_than_a_third() -> None:
 @pytest.mark.parametrize("nonsense", [math.nan, math.inf, -1.0])
 def test_what_is_no_rate_teaches_nothing(nonsense: float) -> None:
     assert forecasts([100.0, nonsense, 100.0]) == [100.0, 100.0, 100.0]
+
+
+def test_the_level_is_the_rate_as_it_is() -> None:
+    rate = RateForecast()
+    assert rate.level == 0.0
+    for observed in (100.0, 110.0, 120.0, 130.0):
+        ahead = rate.observe(observed, 6.0)
+    assert 125.0 < rate.level < 132.0 < ahead

@@ -40,6 +40,11 @@ class RateForecast:
         self._level: float | None = None
         self._trend = 0.0
 
+    @property
+    def level(self) -> float:
+        """The rate as it is, smoothed; 0 before anything was observed."""
+        return self._level or 0.0
+
     def observe(self, rate_per_second: float, period_seconds: float) -> float:
         """The rate of a batch is known; the forecast for the next.
 
@@ -58,5 +63,5 @@ class RateForecast:
         return self._ahead()
 
     def _ahead(self) -> float:
-        level = self._level or 0.0
-        return level + min(max(self._trend, -_MOST_AHEAD * level), _MOST_AHEAD * level)
+        most = _MOST_AHEAD * self.level
+        return self.level + min(max(self._trend, -most), most)

@@ -44,8 +44,8 @@ class BatchSeen:
     offered: tuples of each stream; delivered: of each query. busy_seconds: of tasks, None where
     Spark did not say; predicted_seconds: the same, from what was known before the batch.
     tuple_seconds: the part of it that tuples took. measured: the operators of the group, with costs
-    that make exactly these seconds of the tuples of the batch. capacity: what
-    all groups could use together.
+    that make exactly these seconds of the tuples of the batch. capacity: what all groups could use
+    together.
     """
 
     group: str
@@ -235,11 +235,15 @@ class GroupMonitor:
 
 
 class NetworkMonitor:
-    """All groups of a running network."""
+    """All groups of a running network.
+
+    rates: of the streams, as measured; expected_rates: in the next batch. Tuples per second.
+    """
 
     def __init__(self, running: RunningNetwork, cores: int) -> None:
         self.running, self.cores = running, cores
         self.rates: dict[str, float] = {}
+        self.expected_rates: dict[str, float] = {}
         described = [
             o.cost_seconds for o in running.network.operators if o.cost_seconds is not None
         ]
@@ -261,13 +265,13 @@ class NetworkMonitor:
         return self._within_cores(sum(self._capacities().values()))
 
     def usable_capacity(self) -> float:
-        """The same at the present rates.
+        """The same at the rates that are expected.
 
         The batches of a group come one after the other, so a group that is asked for more than it
         can do cannot use what another leaves.
         """
         most = self._capacities()
-        asked = {name: group.demand(self.rates) for name, group in self.groups.items()}
+        asked = {name: group.demand(self.expected_rates) for name, group in self.groups.items()}
         if all(asked[name] <= most[name] for name in most):
             return self.capacity()
         return self._within_cores(sum(min(asked[name], most[name]) for name in most))
@@ -331,7 +335,7 @@ class NetworkMonitor:
             return None
         rates: dict[str, float] = {}
         for stream in self.running.network.streams:
-            rate = self.rates.get(stream.name, stream.rate_per_second)
+            rate = self.expected_rates.get(stream.name, stream.rate_per_second)
             if rate is None:
                 return None
             rates[stream.name] = rate
@@ -360,7 +364,9 @@ class NetworkMonitor:
                 if own.batches <= 1:  # while a query starts, a rate says little of the next
                     own.forecasts.pop(stream.name, None)
                 forecast = own.forecasts.setdefault(stream.name, RateForecast())
-                self.rates[stream.name] = forecast.observe(max(seen), own.group.period_seconds)
+                expected = forecast.observe(max(seen), own.group.period_seconds)
+                self.expected_rates[stream.name] = expected
+                self.rates[stream.name] = forecast.level
 
     def _offered(self, report: BatchReport) -> dict[str, int]:
         """Tuples of each stream; every arc of a stream is offered all of them."""
