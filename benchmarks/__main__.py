@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 SUPPORT = {"__init__", "__main__", "measure", "glpk_quadtree", "large_network"}
 SPARK_SECTIONS = (
     "overhead",
+    "half_capacity",
     "closed_loop",
     "closed_loop_with_state",
     "source_gate",

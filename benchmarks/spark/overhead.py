@@ -9,9 +9,7 @@ batches, so the ratio of batch times is the ratio of throughput when saturated.
 `parts`: what of it comes from where, on small batches. `filter` has the hash of a gate and
 nothing else, `observed` also counts and looks at arrivals as a gate does, in plain Spark; what
 `gate` has beyond that is the decision: asking, planning and logging it.
-`half_capacity`: Spark's rate source gives half of what `cheap` (or another) can do, a batch
-every second; throughput is rows a second from the first to the last measured batch. `cpu` is
-the CPU time of Spark's JVM for each batch, which other work on the machine moves less.
+What a gate costs with pauses between batches: `half_capacity`.
 Medians of Spark's own times. The first rounds and the first batches of each round are left out:
 a streaming query runs for days, and a JVM that has just started compiles for minutes.
 Checkpoints are written without a process for each file (`local_session.PLAIN_FILES`).
@@ -22,38 +20,31 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.environment import costly, jvm_cpu_seconds, progress_of, spark_and_headgate
+from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
 from headgate.spark.local_session import PLAIN_FILES
 
-__all__ = ["compare", "hashing", "run"]
+__all__ = ["BATCHES", "batch_times", "compare", "hashing", "medians", "parsing", "run"]
 
 ROUNDS = 13
-ROUNDS_AT_RATE = 9
 WARM_UP_ROUNDS = 3
 WARM_UP_BATCHES = 4
 BATCHES = 6
 _SMALL_ROWS = 1_000
 _SMALL_WARM_UP = 25  # batches so short that the JVM is still learning
-_LEFT_OUT = 3
-_WARM_UP_AT_RATE = 1
 
 
-def run(rounds: int = ROUNDS, at_rate: int = ROUNDS_AT_RATE) -> dict[str, Any]:
+def run(rounds: int = ROUNDS) -> dict[str, Any]:
     """`ratio` is batch time with the gate over batch time without it."""
     with spark_and_headgate(PLAIN_FILES) as (spark, hg):
         return {
             "small": compare(spark, hg, hashing(2), _SMALL_ROWS, rounds, _SMALL_WARM_UP),
             "parts": _parts(spark, hg, hashing(2), rounds),
             "cheap": compare(spark, hg, hashing(2), 200_000, rounds),
-            "parsing": compare(spark, hg, _parsing, 100_000, rounds),
+            "parsing": compare(spark, hg, parsing, 100_000, rounds),
             "heavy": compare(spark, hg, hashing(40), 20_000, rounds),
-            "half_capacity": _half_capacity(spark, hg, hashing(2), 200_000, at_rate),
-            "half_capacity_parsing": _half_capacity(spark, hg, _parsing, 100_000, at_rate),
-            "half_capacity_heavy": _half_capacity(spark, hg, hashing(40), 20_000, at_rate),
         }
 
 
@@ -64,7 +55,7 @@ def hashing(times: int) -> Callable[[Any], Any]:
     return work
 
 
-def _parsing(stream: Any) -> Any:
+def parsing(stream: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     value = F.col("value").cast("string")
@@ -90,7 +81,7 @@ def compare(
     for number in range(rounds + warm_up_rounds):
         sides = [(True, with_gate), (False, without)]
         for gated, results in sides if number % 2 == 0 else reversed(sides):
-            times = _batch_times(spark, hg, work, rows, gated, warm_up)
+            times = batch_times(spark, hg, work, rows, gated, warm_up)
             if number >= warm_up_rounds:
                 results.append(times)
     ratios = [a["trigger_ms"] / b["trigger_ms"] for a, b in zip(with_gate, without, strict=True)]
@@ -159,84 +150,13 @@ def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
     }
 
 
-def _half_capacity(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> dict[str, Any]:
-    print("  half capacity ...", file=sys.stderr, flush=True)
-    saturated = rows / (_batch_times(spark, hg, work, rows, False)["trigger_ms"] / 1000.0)
-    with_gate: list[dict[str, float]] = []
-    without: list[dict[str, float]] = []
-    for number in range(rounds + _WARM_UP_AT_RATE):
-        sides = [(True, with_gate), (False, without)]
-        for gated, results in sides if number % 2 == 0 else reversed(sides):
-            seen = _at_rate(spark, hg, work, round(saturated / 2.0), gated)
-            if number >= _WARM_UP_AT_RATE:
-                results.append(seen)
-    pairs = list(zip(with_gate, without, strict=True))
-    ratios = [a["rows_per_second"] / b["rows_per_second"] for a, b in pairs]
-    found: dict[str, Any] = {
-        "rows_per_second": round(saturated / 2.0),
-        "rounds": rounds,
-        "batch_ms_with_gate": median(side["trigger_ms"] for side in with_gate),
-        "batch_ms_without_gate": median(side["trigger_ms"] for side in without),
-        "cpu_ms_with_gate": median(side["cpu_ms"] for side in with_gate),
-        "cpu_ms_without_gate": median(side["cpu_ms"] for side in without),
-        "throughput_ratio_median": median(ratios),
-        "throughput_ratio_least": min(ratios),
-        "throughput_ratio_most": max(ratios),
-    }
-    for key, name in (("trigger_ms", "extra_ms"), ("cpu_ms", "extra_cpu_ms")):
-        extra = [a[key] - b[key] for a, b in pairs]
-        found |= {
-            f"{name}_median": median(extra),
-            f"{name}_least": min(extra),
-            f"{name}_most": max(extra),
-        }
-    for part in ("add_ms", "planning_ms", "latest_ms"):
-        found[f"extra_{part}_median"] = median(a[part] - b[part] for a, b in pairs)
-    return found
-
-
-def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> dict[str, float]:
-    """Rows a second, and medians over batches; `cpu_ms` is the JVM's for each."""
-    stream = spark.readStream.format("rate").option("rowsPerSecond", rate)
-    stream = stream.option("numPartitions", 2).load()
-    if gated:
-        stream = hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
-    writer = work(stream).trigger(processingTime="1 second")
-    name = f"half{time.time_ns()}"
-    query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
-    try:
-        before = _wait_for(query, _LEFT_OUT), jvm_cpu_seconds(spark)
-        after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark)
-    finally:
-        query.stop()
-    batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
-    times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
-    rows = sum(batch["numInputRows"] for batch in batches[1:])
-    return {
-        "rows_per_second": rows / (times[-1] - times[0]),
-        "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
-        **_medians([batch["durationMs"] for batch in batches]),
-    }
-
-
-def _wait_for(query: Any, batches: int) -> int:
-    """Wait for so many batches with rows; how many there are."""
-    while (count := len(_full(query))) < batches:
-        time.sleep(0.1)
-    return count
-
-
-def _full(query: Any) -> list[dict[str, Any]]:
-    return [progress for progress in progress_of(query) if progress["numInputRows"]]
-
-
 def _stream(spark: Any, rows: int) -> Any:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     stream = stream.option("startTimestamp", round(time.time() * 1000))
     return stream.option("advanceMillisPerBatch", 100).option("numPartitions", 2).load()
 
 
-def _batch_times(
+def batch_times(
     spark: Any, hg: Any, work: Any, rows: int, gated: bool, warm_up: int = WARM_UP_BATCHES
 ) -> dict[str, float]:
     """Median times of one round of one side."""
@@ -255,10 +175,10 @@ def _times(hg: Any, writer: Any, gated: bool, warm_up: int) -> dict[str, float]:
             time.sleep(0.1)
     finally:
         query.stop()
-    return _medians([progress["durationMs"] for progress in progress_of(query)][warm_up:])
+    return medians([progress["durationMs"] for progress in progress_of(query)][warm_up:])
 
 
-def _medians(times: Sequence[Mapping[str, int]]) -> dict[str, float]:
+def medians(times: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {
         "trigger_ms": median(t["triggerExecution"] for t in times),
         "add_ms": median(t["addBatch"] for t in times),

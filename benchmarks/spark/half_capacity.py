@@ -1,0 +1,120 @@
+"""What a gate costs when there is nothing to shed and half of the capacity is used.
+
+Spark's rate source gives half of what a query can do without a gate (the median of some rounds of
+this run), a batch every second, with a gate and without in turn. The queries are `cheap`, `parsing`
+and `heavy` of `overhead`. Throughput is rows a second from the first to the last measured batch,
+`cpu` the CPU time of Spark's JVM for each batch, which other work on the machine moves less.
+`over_all`: the differences of all rounds of all three queries together, because those of one query
+scatter by more than what is measured: how fast the generated code of a query gets differs from
+start to start, with a gate and without.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from benchmarks.spark.environment import jvm_cpu_seconds, progress_of, spark_and_headgate
+from benchmarks.spark.overhead import BATCHES, batch_times, compare, hashing, medians, parsing
+from headgate.spark.local_session import PLAIN_FILES
+
+__all__ = ["run"]
+
+ROUNDS = 9
+_WARM_UP_ROUNDS = 1
+_SATURATED_ROUNDS = 5
+_LEFT_OUT = 3  # batches of a round
+
+Pairs = list[tuple[dict[str, float], dict[str, float]]]
+
+
+def run(rounds: int = ROUNDS) -> dict[str, Any]:
+    queries = {
+        "cheap": (hashing(2), 200_000),
+        "parsing": (parsing, 100_000),
+        "heavy": (hashing(40), 20_000),
+    }
+    found: dict[str, Any] = {}
+    every: Pairs = []
+    with spark_and_headgate(PLAIN_FILES) as (spark, hg):
+        compare(spark, hg, parsing, 1000, rounds=2, warm_up=25)  # Java has much to compile
+        for name, (work, rows) in queries.items():
+            rate, pairs = _measured(spark, hg, work, rows, rounds)
+            found[name] = {"rows_per_second": rate, "rounds": rounds, **_figures(pairs)}
+            every += pairs
+    return {**found, "over_all": _figures(every)}
+
+
+def _measured(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> tuple[int, Pairs]:
+    """The rate, and what was seen with the gate and without, by round."""
+    print("  half capacity ...", file=sys.stderr, flush=True)
+    saturated = [batch_times(spark, hg, work, rows, False) for _ in range(_SATURATED_ROUNDS)]
+    rate = round(rows / (median(t["trigger_ms"] for t in saturated) / 1000.0) / 2.0)
+    pairs: Pairs = []
+    for number in range(rounds + _WARM_UP_ROUNDS):
+        order = (True, False) if number % 2 == 0 else (False, True)
+        seen = {gated: _at_rate(spark, hg, work, rate, gated) for gated in order}
+        if number >= _WARM_UP_ROUNDS:
+            pairs.append((seen[True], seen[False]))
+    return rate, pairs
+
+
+def _figures(pairs: Pairs) -> dict[str, Any]:
+    ratios = [a["rows_per_second"] / b["rows_per_second"] for a, b in pairs]
+    found: dict[str, Any] = {
+        "batch_ms_with_gate": median(a["trigger_ms"] for a, _ in pairs),
+        "batch_ms_without_gate": median(b["trigger_ms"] for _, b in pairs),
+        "cpu_ms_with_gate": median(a["cpu_ms"] for a, _ in pairs),
+        "cpu_ms_without_gate": median(b["cpu_ms"] for _, b in pairs),
+        "throughput_ratio_median": median(ratios),
+        "throughput_ratio_least": min(ratios),
+        "throughput_ratio_most": max(ratios),
+    }
+    for key, name in (("trigger_ms", "extra_ms"), ("cpu_ms", "extra_cpu_ms")):
+        extra = [a[key] - b[key] for a, b in pairs]
+        found |= {
+            f"{name}_median": median(extra),
+            f"{name}_least": min(extra),
+            f"{name}_most": max(extra),
+        }
+    for part in ("add_ms", "planning_ms", "latest_ms"):
+        found[f"extra_{part}_median"] = median(a[part] - b[part] for a, b in pairs)
+    return found
+
+
+def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> dict[str, float]:
+    """Rows a second, and medians over batches; `cpu_ms` is the JVM's for each."""
+    stream = spark.readStream.format("rate").option("rowsPerSecond", rate)
+    stream = stream.option("numPartitions", 2).load()
+    if gated:
+        stream = hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
+    writer = work(stream).trigger(processingTime="1 second")
+    name = f"half{time.time_ns()}"
+    query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
+    try:
+        before = _wait_for(query, _LEFT_OUT), jvm_cpu_seconds(spark)
+        after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark)
+    finally:
+        query.stop()
+    batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
+    times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
+    rows = sum(batch["numInputRows"] for batch in batches[1:])
+    return {
+        "rows_per_second": rows / (times[-1] - times[0]),
+        "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
+        **medians([batch["durationMs"] for batch in batches]),
+    }
+
+
+def _wait_for(query: Any, batches: int) -> int:
+    """Wait for so many batches with rows; how many there are."""
+    while (count := len(_full(query))) < batches:
+        time.sleep(0.1)
+    return count
+
+
+def _full(query: Any) -> list[dict[str, Any]]:
+    return [progress for progress in progress_of(query) if progress["numInputRows"]]
