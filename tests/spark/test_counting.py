@@ -16,7 +16,8 @@ from headgate.spark.agent.progress import BatchReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.gates.gate_metrics import ARRIVAL_QUANTILES
 from headgate.spark.plans.counting import RowCounts
-from headgate.spark.plans.plan_rewrite import PlanRewrite, _made_of
+from headgate.spark.plans.gate_nodes import made_of
+from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.session import Headgate
 from tests.spark.test_gate import Replay
 
@@ -70,9 +71,9 @@ def counting(
     node: Any = frame.observe(f"test {time.time_ns()}", *named)
     node = node._jdf.queryExecution().analyzed()
     columns = {str(c.name()): c for c in items(node.child().output())}
-    made_of = _made_of(node.child()) if inlined else {}
+    parts = made_of(node.child()) if inlined else {}
     metrics = items(node.metrics())
-    counts = RowCounts(spark, metrics, "quantiles", columns.get(sampled), times, made_of)
+    counts = RowCounts(spark, metrics, "quantiles", columns.get(sampled), times, parts)
     column = counts.column(columns["kept"])
     jvm: Any = spark._jvm
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical

@@ -212,13 +212,13 @@ def test_a_plan_that_cannot_be_rewritten_runs_without_its_gates(
 def test_a_plan_that_spark_does_not_accept_runs_without_its_gates(
     hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    as_it_is = plan_rewrite._inlined
+    as_it_is = plan_rewrite.inlined_in
 
     def other_columns(*given: Any) -> Any:
         own, below = as_it_is(*given)
         return own, below.child()
 
-    monkeypatch.setattr(plan_rewrite, "_inlined", other_columns)
+    monkeypatch.setattr(plan_rewrite, "inlined_in", other_columns)
     query = start(hg, replay(rate=500), "not accepted")
     wait_for(lambda: len(query.recentProgress) >= 2, what="two batches")
     [text] = alarms(hg, "not gated", "not accepted")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.errors import UsageError
-from headgate.spark.plans.plan_rewrite import gates_in, gates_in_series
+from headgate.spark.plans.gate_nodes import gates_in, gates_in_series
 from headgate.spark.session import Headgate
 from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
 

@@ -39,7 +39,8 @@ from headgate.spark.ledger.ledger_file import read_lines
 from headgate.spark.ledger.ledger_table import ledger_directory
 from headgate.spark.letters.letter_book import LetterBook
 from headgate.spark.plans.checkpoint import CheckpointState, read_checkpoint
-from headgate.spark.plans.plan_rewrite import PlanRewrite, inline_gates_in
+from headgate.spark.plans.gate_nodes import inline_gates_in
+from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, dataset_of, start_on
 from headgate.spark.policies.policy_gate import GatePolicy
 from headgate.spark.policies.policy_run import PolicyRun

@@ -54,11 +54,8 @@ from headgate.spark.ledger.ledger_table import LEDGER_SCHEMA, ledger_table
 from headgate.spark.ledger.report import Report, sum_up
 from headgate.spark.letters.letter_book import LetterBook
 from headgate.spark.networks.network_export import network_of_queries
+from headgate.spark.plans.gate_nodes import gates_in, gates_in_series
 from headgate.spark.plans.live_array import jvm_of
-from headgate.spark.plans.plan_rewrite import (
-    gates_in,
-    gates_in_series,
-)
 from headgate.spark.plans.stream_writer import (
     plan_of,
     read_facts,

@@ -47,11 +47,9 @@ from headgate.spark.gates.gate import (
     COLUMN_PREFIX,
     KEPT_COLUMN,
     KEPT_SECONDS,
-    OBSERVED_TIMES,
     SECONDS,
     open_values,
 )
-from headgate.spark.gates.gate_metrics import METRIC_PREFIX
 from headgate.spark.gates.row_choice import AT_RANDOM, RowChoice
 from headgate.spark.letters.letter_columns import LETTER_COLUMN, GateLetters
 from headgate.spark.letters.letter_settings import (
@@ -61,59 +59,24 @@ from headgate.spark.letters.letter_settings import (
     number_in,
 )
 from headgate.spark.plans.counting import RowCounts
+from headgate.spark.plans.counting_code import items_of
+from headgate.spark.plans.gate_nodes import (
+    from_sources,
+    gate_nodes,
+    gate_of,
+    ids_in,
+    inlined_in,
+    is_source_gate,
+    made_of,
+    unasked,
+)
 from headgate.spark.plans.live_array import LiveArray, LiveTexts, jvm_of
 from headgate.spark.policies.policy_gate import GatePolicy
 from headgate.spark.policies.policy_task import FATE_COLUMN, STATE_COLUMN, STAYS_COLUMN
 
-__all__ = ["PlanRewrite", "gates_in", "gates_in_series", "inline_gates_in"]
+__all__ = ["PlanRewrite"]
 
 _ROW_BITS = (1 << 33) - 1  # of an id that has the partition above them
-
-
-def gates_in(jplan: Any) -> dict[str, bool]:
-    """The gates in an analysed plan, in its order; True for one that can drop old tuples.
-
-    For that a gate has to know arrival times, and to stand outside the source.
-    """
-    return {
-        name: not _is_source_gate(node)
-        and "arrival_mean" in [str(metric.name()) for metric in _items(node.metrics())]
-        for name, node in _gate_nodes(jplan)
-    }
-
-
-def inline_gates_in(jplan: Any) -> list[str]:
-    """As `gates_in`, without the gates inside sources."""
-    nodes = _gate_nodes(jplan)
-    return list(dict.fromkeys(name for name, node in nodes if not _is_source_gate(node)))
-
-
-def gates_in_series(jplan: Any) -> dict[str, tuple[str, ...]]:
-    """For each gate that has others in front of it in the plan, those others."""
-    behind: dict[str, list[str]] = {}
-    stack: list[tuple[Any, tuple[str, ...]]] = [(jplan, ())]
-    while stack:
-        node, later = stack.pop()
-        name = _gate_of(node)
-        if name is not None:
-            for gate in later:
-                if gate != name and name not in behind.setdefault(gate, []):
-                    behind[gate].append(name)
-            later = (*later, name)
-        stack.extend((child, later) for child in _items(node.children()))
-    return {gate: tuple(others) for gate, others in behind.items() if others}
-
-
-def _gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    stack = [jplan]
-    while stack:
-        node = stack.pop()
-        name = _gate_of(node)
-        if name is not None:
-            found.append((name, node))
-        stack.extend(reversed(_items(node.children())))
-    return found
 
 
 class PlanRewrite:
@@ -157,14 +120,14 @@ class PlanRewrite:
     def of(self, node: Any) -> Any:
         """The same plan with gates of its own."""
         if self._stand_once is None:  # the whole plan
-            names = [name for name, _ in _gate_nodes(node)]
+            names = [name for name, _ in gate_nodes(node)]
             self._stand_once = {name for name in names if names.count(name) == 1}
         if node.nodeName() == "Filter" and self._counts(node):
             return self._counted(node)
-        gate = _gate_of(node)
+        gate = gate_of(node)
         if gate is not None:
             return self._once(gate, node, lambda: self._gate(node, gate))
-        lettered = _gate_of(node, LETTERS_PREFIX)
+        lettered = gate_of(node, LETTERS_PREFIX)
         if lettered is None:
             return self._with_children(node, self.of)
 
@@ -176,25 +139,25 @@ class PlanRewrite:
     def _counts(self, node: Any) -> bool:
         """Is this the filter of an inline gate that can count in the generated code?"""
         metrics, condition = node.child(), node.condition()
-        gate = _gate_of(metrics)
-        if gate is None or gate not in (self._stand_once or ()) or _is_source_gate(metrics):
+        gate = gate_of(metrics)
+        if gate is None or gate not in (self._stand_once or ()) or is_source_gate(metrics):
             return False
         is_column = str(condition.getClass().getSimpleName()) == "AttributeReference"
         return is_column and str(condition.name()) in (KEPT_COLUMN, STAYS_COLUMN)
 
     def _counted(self, node: Any) -> Any:
         metrics = node.child()
-        gate = _gate_of(metrics)
+        gate = gate_of(metrics)
         assert gate is not None
         child = self._own(metrics.child(), gate)
-        columns = _items(child.output())
+        columns = items_of(child.output())
         times = [column for column in columns if column.name() == KEPT_SECONDS]
-        aggregates, sampled = _items(metrics.metrics()), times[0] if times else None
-        made_of = _made_of(child)
-        inlined, bare = _inlined(child, node.condition(), _from_sources(metrics))
+        aggregates, sampled = items_of(metrics.metrics()), times[0] if times else None
+        parts = made_of(child)
+        inlined, bare = inlined_in(child, node.condition(), from_sources(metrics))
         try:
             counts = RowCounts(
-                self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), made_of, inlined
+                self._spark, aggregates, "arrival_quantiles", sampled, (SECONDS,), parts, inlined
             )
         except (ValueError, TypeError, Py4JError):  # sketches and the like; another Spark
             observed = metrics.withNewChildren(self._seq([child]))
@@ -203,19 +166,19 @@ class PlanRewrite:
         if inlined:
             return self._logical.Filter(counts.condition(node.condition()), bare)
         column = counts.column(node.condition())
-        observed = {i for aggregate in aggregates for i in _ids_in(aggregate)}
-        unused = observed & _unasked(columns, node.condition()) - _ids_in(column)
+        observed = {i for aggregate in aggregates for i in ids_in(aggregate)}
+        unused = observed & unasked(columns, node.condition()) - ids_in(column)
         child = self._without(child, unused)
-        projected = self._logical.Project(self._seq([*_items(child.output()), column]), child)
+        projected = self._logical.Project(self._seq([*items_of(child.output()), column]), child)
         return self._logical.Filter(column.toAttribute(), projected)
 
     def _without(self, node: Any, columns: set[int]) -> Any:
         """The projections at the top of a plan, without columns: less for Spark to optimise."""
         if node.nodeName() != "Project":
             return node
-        own = [c for c in _items(node.projectList()) if int(c.exprId().id()) not in columns]
+        own = [c for c in items_of(node.projectList()) if int(c.exprId().id()) not in columns]
         child = self._without(node.child(), columns)
-        if [c.exprId().id() for c in own] == [c.exprId().id() for c in _items(child.output())]:
+        if [c.exprId().id() for c in own] == [c.exprId().id() for c in items_of(child.output())]:
             return child
         return self._logical.Project(self._seq(own), child)
 
@@ -228,7 +191,7 @@ class PlanRewrite:
         return own
 
     def _gate(self, metrics: Any, gate: str) -> Any:
-        if _is_source_gate(metrics):
+        if is_source_gate(metrics):
             self.source_gates[gate] = SourceGateArray()
             self._find_source_letters(metrics.child(), gate)
             return metrics.withNewChildren(self._seq([self._own_source(metrics.child(), gate)]))
@@ -238,7 +201,7 @@ class PlanRewrite:
         """The gate's own nodes: down to the projection with the test of the hash."""
         if node.nodeName() != "Project":
             return self._with_children(node, lambda child: self._own(child, gate))
-        columns = _items(node.projectList())
+        columns = items_of(node.projectList())
         made = [str(c.name()) for c in columns if c.getClass().getSimpleName() == "Alias"]
         if any(name == KEPT_COLUMN or name.startswith(FATE_COLUMN) for name in made):
             self._find_policy(made, gate)
@@ -251,7 +214,7 @@ class PlanRewrite:
 
     def _own_letters(self, node: Any, gate: str, array: LiveArray) -> Any:
         """The nodes between the metrics of the letters and those of the gate."""
-        if _gate_of(node) is not None:
+        if gate_of(node) is not None:
             return self.of(node)
 
         def own(expression: Any) -> Any:
@@ -263,7 +226,7 @@ class PlanRewrite:
         if node.nodeName() == "Filter":
             return self._logical.Filter(own(node.condition()), child)
         if node.nodeName() == "Project":
-            columns = _items(node.projectList())
+            columns = items_of(node.projectList())
             columns = [own(c) if c.name().startswith(LETTER_COLUMN) else c for c in columns]
             self._find_letters([str(c.name()) for c in columns], gate, array)
             return self._logical.Project(self._seq(columns), child)
@@ -310,7 +273,7 @@ class PlanRewrite:
         row_number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_BITS))
         state = F.when(row_number == 0, F.get(texts.column(), F.spark_partition_id()))
         resolved: Any = self._spark.range(1).select(state.alias("state"))
-        [named] = _items(resolved._jdf.queryExecution().analyzed().projectList())
+        [named] = items_of(resolved._jdf.queryExecution().analyzed().projectList())
         return column.withNewChildren(self._seq([named.child()]))
 
     def _beside_companion(self, stream: Any) -> Any:
@@ -326,7 +289,7 @@ class PlanRewrite:
             alias(
                 new, old.name(), old.exprId(), old.qualifier(), some(old.metadata()), self._seq([])
             )
-            for new, old in zip(_items(union.output()), _items(stream.output()), strict=True)
+            for new, old in zip(items_of(union.output()), items_of(stream.output()), strict=True)
         ]
         return self._logical.Project(self._seq(columns), union)
 
@@ -356,7 +319,7 @@ class PlanRewrite:
         literals = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
         column_of = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
         columns = []
-        for attribute in _items(stream.output()):
+        for attribute in items_of(stream.output()):
             kind = attribute.dataType()
             value = (
                 literals.create(None, kind)
@@ -385,7 +348,7 @@ class PlanRewrite:
         return self.arrays[gate]
 
     def _with_children(self, node: Any, change: Callable[[Any], Any]) -> Any:
-        old = _items(node.children())
+        old = items_of(node.children())
         new = [change(child) for child in old]
         if all(a is b for a, b in zip(old, new, strict=True)):
             return node
@@ -396,73 +359,6 @@ class PlanRewrite:
         for item in items:
             values.add(item)
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
-
-
-def _made_of(node: Any) -> dict[int, Any]:
-    """Expressions of a gate's own columns by id, if all that they are made of comes out of `node`.
-
-    Looks at the projections at the top of the plan.
-    """
-    there = {int(column.exprId().id()) for column in _items(node.output())}
-    found: dict[int, Any] = {}
-    while node.nodeName() == "Project":
-        for column in _items(node.projectList()):
-            is_made = column.getClass().getSimpleName() == "Alias"
-            if is_made and _ids_in(column.child()) <= there:
-                found[int(column.exprId().id())] = column.child()
-        node = node.child()
-    return found
-
-
-def _inlined(node: Any, condition: Any, from_sources: set[int]) -> tuple[dict[int, Any], Any]:
-    """Fate and arrival of a row as expressions by column, and the plan below them.
-
-    A filter alone is less for Spark to plan, in every batch, than two projections and a filter.
-    Nothing if the gate makes other columns too, which need their projections. And nothing if what
-    it looks at is computed: Spark moves a filter below a projection and writes what that computes
-    in the place of each column, and the arrival stands in several places.
-    """
-    own: dict[int, Any] = {}
-    while node.nodeName() == "Project":
-        made = [c for c in _items(node.projectList()) if c.getClass().getSimpleName() == "Alias"]
-        if not made or any(c.name() not in (KEPT_COLUMN, *OBSERVED_TIMES) for c in made):
-            break
-        own |= {int(c.exprId().id()): c.child() for c in made if c.name() in (KEPT_COLUMN, SECONDS)}
-        node = node.child()
-    fate = int(condition.exprId().id())
-    if fate not in own or not all(_ids_in(e) <= from_sources for e in own.values()):
-        return {}, node
-    arrivals = [expression for name, expression in own.items() if name != fate]
-    is_cast = all(_items(part.children()) == [] for e in arrivals for part in _items(e.children()))
-    return (own, node) if is_cast else ({}, node)
-
-
-def _from_sources(node: Any) -> set[int]:
-    """Ids of columns that come as they are from the sources of a plan."""
-    leaves = _items(node.collectLeaves())
-    return {int(column.exprId().id()) for leaf in leaves for column in _items(leaf.output())}
-
-
-def _unasked(columns: list[Any], condition: Any) -> set[int]:
-    """Ids of columns that nothing above the filter of a gate asks for."""
-    policy = condition.name() == STAYS_COLUMN  # its filter stands below a choice of columns
-    return {
-        int(column.exprId().id())
-        for column in columns
-        if column.name() in OBSERVED_TIMES or (policy and column.name().startswith(COLUMN_PREFIX))
-    }
-
-
-def _ids_in(expression: Any) -> set[int]:
-    """Of the columns that the expression is made of."""
-    return {int(column.exprId().id()) for column in _items(expression.references().toSeq())}
-
-
-def _gate_of(node: Any, prefix: str = METRIC_PREFIX) -> str | None:
-    if node.nodeName() != "CollectMetrics":
-        return None
-    name = str(node.name())
-    return name[len(prefix) :] if name.startswith(prefix) else None
 
 
 def _is_live(literal: Any) -> bool:
@@ -481,11 +377,3 @@ def _literal_like(literal: Any, array: LiveArray) -> Any:
 
 def _no_letters() -> tuple[int, int]:
     return secrets.randbits(62), 0  # see `_array` for the first number
-
-
-def _is_source_gate(metrics: Any) -> bool:
-    return str(metrics.child().getClass().getSimpleName()) == "StreamingRelationV2"
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
