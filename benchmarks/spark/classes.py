@@ -55,7 +55,7 @@ LOADS = {"near capacity": 0.95, "steps": 0.95, "above capacity": 1.2}
 EVEN = dict.fromkeys(PRIORITIES, 1.0 / len(PRIORITIES))
 STEPS = (1.0, 0.5, 1.2, 0.3, 0.9)
 """Load of gold in the steps, as a share of a third of the load."""
-_STEP_SECONDS = 12.0
+_STEP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ def processed(work: Workload, seconds: float, after_seconds: float = 0.0) -> Flo
 
 
 def tables(
-    work: Workload, capacity: float, seconds: float = 40.0, settle: float = 40.0
+    work: Workload, capacity: float, seconds: float = 30.0, settle: float = 30.0
 ) -> dict[str, Any]:
     """Response and loss of each class, three schemes on three loads, beside the paper's.
 
@@ -431,7 +431,7 @@ def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At half load and at overload."""
     return {
         "half load": throughput(work, capacity, 0.5),
-        "overload": throughput(work, capacity, 1.5, rounds=3),
+        "overload": throughput(work, capacity, 1.5),
     }
 
 
