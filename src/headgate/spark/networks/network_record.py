@@ -13,7 +13,7 @@ batches, because a window delivers all at once.
 
 Not guaranteed: that no more could have been done. The capacity is what the run itself took for its
 capacity, as the planner at work did. Where that is too low, the best is too low with the score, and
-their ratio does not show it; compare the measured load with the cores. And a single batch is believed
+their ratio does not show it; compare the measured load with the cores. And a single batch is taken
 to be at most four times as fast or slow as those before.
 
 Memory is bounded, see `Timeline`. Cost: a linear program for each stretch, milliseconds.
