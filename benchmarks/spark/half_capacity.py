@@ -3,16 +3,22 @@
 Spark's rate source gives half of what a query can do without a gate (the median of some rounds of
 this run), a batch every second, with a gate and without in turn. The queries are `cheap`, `parsing`
 and `heavy` of `overhead`. Throughput is rows a second from the first to the last measured batch,
-`cpu` the CPU time of Spark's JVM for each batch, which other work on the machine moves less.
-`over_all`: the differences of all rounds of all three queries together, because those of one query
-scatter by more than what is measured: how fast the generated code of a query gets differs from
-start to start, with a gate and without.
+`cpu` the CPU time of Spark's JVM for each batch, which other work on the machine moves less, and
+`compiling` the time in which that JVM compiled code, on threads of its own.
+
+A JVM goes on compiling for minutes, and how fast code gets differs from JVM to JVM. So there are
+several, each with all rounds of all queries, and figures are medians over the rounds of all of
+them; `by_jvm` has those of each. Both sides run equally often before anything is measured. In
+the rounds a query leaves some batches out, because a start is compiled too.
+`over_all`: the differences of all rounds of all three queries together.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -23,43 +29,65 @@ from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["run"]
 
-ROUNDS = 9
-_WARM_UP_ROUNDS = 1
-_SATURATED_ROUNDS = 5
-_LEFT_OUT = 3  # batches of a round
+JVMS = 3
+ROUNDS = 3
+_SATURATED_ROUNDS = 4
+_LEFT_OUT = 6  # batches of a round
 
 Pairs = list[tuple[dict[str, float], dict[str, float]]]
 
 
-def run(rounds: int = ROUNDS) -> dict[str, Any]:
+def run(jvms: int = JVMS, rounds: int = ROUNDS) -> dict[str, Any]:
+    spawn = multiprocessing.get_context("spawn")
+    seen = []
+    for number in range(jvms):
+        print(f"  JVM {number + 1} of {jvms} ...", file=sys.stderr, flush=True)
+        with ProcessPoolExecutor(1, spawn) as pool:
+            seen.append(pool.submit(in_one_jvm, rounds).result())
+    found: dict[str, Any] = {"jvms": jvms, "rounds_of_each": rounds}
+    for name in seen[0]:
+        rates, pairs = zip(*(one[name] for one in seen), strict=True)
+        by_jvm = [
+            {"rows_per_second": rate, **_figures(own)}
+            for rate, own in zip(rates, pairs, strict=True)
+        ]
+        found[name] = {**_figures([pair for own in pairs for pair in own]), "by_jvm": by_jvm}
+    every = [pair for one in seen for _, pairs in one.values() for pair in pairs]
+    return {**found, "over_all": _figures(every)}
+
+
+def in_one_jvm(rounds: int) -> dict[str, tuple[int, Pairs]]:
+    """By query the rate, and what was seen with the gate and without, by round."""
     queries = {
         "cheap": (hashing(2), 200_000),
         "parsing": (parsing, 100_000),
         "heavy": (hashing(40), 20_000),
     }
-    found: dict[str, Any] = {}
-    every: Pairs = []
     with spark_and_headgate(PLAIN_FILES) as (spark, hg):
         compare(spark, hg, parsing, 1000, rounds=2, warm_up=25)  # Java has much to compile
-        for name, (work, rows) in queries.items():
-            rate, pairs = _measured(spark, hg, work, rows, rounds)
-            found[name] = {"rows_per_second": rate, "rounds": rounds, **_figures(pairs)}
-            every += pairs
-    return {**found, "over_all": _figures(every)}
+        return {
+            name: _measured(spark, hg, work, rows, rounds) for name, (work, rows) in queries.items()
+        }
 
 
 def _measured(spark: Any, hg: Any, work: Any, rows: int, rounds: int) -> tuple[int, Pairs]:
-    """The rate, and what was seen with the gate and without, by round."""
-    print("  half capacity ...", file=sys.stderr, flush=True)
-    saturated = [batch_times(spark, hg, work, rows, False) for _ in range(_SATURATED_ROUNDS)]
-    rate = round(rows / (median(t["trigger_ms"] for t in saturated) / 1000.0) / 2.0)
+    saturated = []
+    for number in range(_SATURATED_ROUNDS):
+        for gated in _in_turn(number):
+            times = batch_times(spark, hg, work, rows, gated)
+            if not gated:
+                saturated.append(times["trigger_ms"])
+    rate = round(rows / (median(saturated) / 1000.0) / 2.0)
     pairs: Pairs = []
-    for number in range(rounds + _WARM_UP_ROUNDS):
-        order = (True, False) if number % 2 == 0 else (False, True)
-        seen = {gated: _at_rate(spark, hg, work, rate, gated) for gated in order}
-        if number >= _WARM_UP_ROUNDS:
-            pairs.append((seen[True], seen[False]))
+    for number in range(rounds):
+        seen = {gated: _at_rate(spark, hg, work, rate, gated) for gated in _in_turn(number)}
+        pairs.append((seen[True], seen[False]))
+        print(f"    {seen[True]}\n    {seen[False]}", file=sys.stderr, flush=True)
     return rate, pairs
+
+
+def _in_turn(number: int) -> tuple[bool, bool]:
+    return (True, False) if number % 2 == 0 else (False, True)
 
 
 def _figures(pairs: Pairs) -> dict[str, Any]:
@@ -80,7 +108,7 @@ def _figures(pairs: Pairs) -> dict[str, Any]:
             f"{name}_least": min(extra),
             f"{name}_most": max(extra),
         }
-    for part in ("add_ms", "planning_ms", "latest_ms"):
+    for part in ("add_ms", "planning_ms", "latest_ms", "compiling_ms"):
         found[f"extra_{part}_median"] = median(a[part] - b[part] for a, b in pairs)
     return found
 
@@ -95,18 +123,25 @@ def _at_rate(spark: Any, hg: Any, work: Any, rate: int, gated: bool) -> dict[str
     name = f"half{time.time_ns()}"
     query = hg.start(writer, name=name, latency="600s") if gated else writer.start()
     try:
-        before = _wait_for(query, _LEFT_OUT), jvm_cpu_seconds(spark)
-        after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark)
+        before = _wait_for(query, _LEFT_OUT), jvm_cpu_seconds(spark), _compiling_ms(spark)
+        after = _wait_for(query, _LEFT_OUT + BATCHES), jvm_cpu_seconds(spark), _compiling_ms(spark)
     finally:
         query.stop()
+    passed = after[0] - before[0]
     batches = _full(query)[_LEFT_OUT : _LEFT_OUT + BATCHES]
     times = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
     rows = sum(batch["numInputRows"] for batch in batches[1:])
     return {
         "rows_per_second": rows / (times[-1] - times[0]),
-        "cpu_ms": 1000.0 * (after[1] - before[1]) / (after[0] - before[0]),
+        "cpu_ms": 1000.0 * (after[1] - before[1]) / passed,
+        "compiling_ms": (after[2] - before[2]) / passed,
         **medians([batch["durationMs"] for batch in batches]),
     }
+
+
+def _compiling_ms(spark: Any) -> float:
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
+    return float(beans.getCompilationMXBean().getTotalCompilationTime())
 
 
 def _wait_for(query: Any, batches: int) -> int:

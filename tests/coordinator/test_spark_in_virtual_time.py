@@ -17,6 +17,8 @@ COUNTS = {"gold": 3, "silver": 3, "bronze": 4}
 LENDING = class_settings(PRIORITIES, 2)
 PER_CLASS = replace(LENDING, redistribute_every=0)
 COMMON = replace(PER_CLASS, one_shedder=True)
+AS_IN_THE_PAPER = replace(PER_CLASS, due_above=0.0, ease=1.0)
+"""Whoever has rows is due, and a class finds its capacity by equation 1 alone."""
 SETTLED = 60.0
 
 
@@ -28,7 +30,13 @@ def queries() -> list[SparkQuery]:
             dearer = 1.5 if number == 1 else 1.0
             found.append(
                 SparkQuery(
-                    f"{name}{number}", name, TARGETS[name], 0.0, 0.25 * dearer, 0.15 * dearer
+                    f"{name}{number}",
+                    name,
+                    TARGETS[name],
+                    0.0,
+                    planning_seconds=0.25 * dearer,
+                    committing_seconds=0.15 * dearer,
+                    slot_seconds=0.3 * dearer,
                 )
             )
     return found
@@ -77,12 +85,39 @@ def test_overload_takes_from_the_lowest_class_first(
 ) -> None:
     node = measured(classes, load * capacity)
     gold, silver, bronze = (node.loss(name, SETTLED) for name in PRIORITIES)
-    assert gold < 0.05  # at 1.5 it asks for a little more than its six tenths
-    assert gold <= silver < 0.3
-    assert 0.3 < bronze < 0.9
+    assert gold < 0.05
+    assert gold <= silver < 0.4
+    assert 0.5 < bronze < 0.95
     for name, target in TARGETS.items():
-        assert node.response(name, SETTLED) < 1.1 * target
-    assert node.kept_per_second(SETTLED) > 0.9 * capacity
+        assert node.response(name, SETTLED) < 1.3 * target
+    assert node.kept_per_second(SETTLED) > 0.88 * capacity
+
+
+def test_lending_halves_what_the_lowest_class_loses(capacity: float) -> None:
+    """Higher classes leave the time that they do not need, instead of filling it with small
+    batches: the gain of lending is that of batching, as in the paper."""
+    without, lending = (measured(s, 0.9 * capacity) for s in (AS_IN_THE_PAPER, LENDING))
+    for node in (without, lending):
+        assert node.loss("gold", SETTLED) == 0.0
+        assert node.loss("silver", SETTLED) < 0.01
+    assert without.loss("bronze", SETTLED) > 0.3
+    assert lending.loss("bronze", SETTLED) < 0.5 * without.loss("bronze", SETTLED)
+    assert lending.kept_per_second(SETTLED) > 1.2 * without.kept_per_second(SETTLED)
+
+
+def test_longer_targets_cost_less_throughput(capacity: float) -> None:
+    """Each batch has a fixed cost, and a longer target needs fewer of them."""
+    kept = []
+    for longer in (1.0, 2.0):
+        own = queries()
+        for query in own:
+            query.target_seconds *= longer
+        node = SparkNode(own, LENDING)
+        node.load(dict.fromkeys(PRIORITIES, 0.5 * capacity))
+        node.run(180.0)
+        kept.append(node.kept_per_second(80.0))
+    assert 0.85 * capacity < kept[0] < 0.95 * capacity
+    assert kept[1] > 0.95 * capacity
 
 
 def test_no_query_starves_inside_its_class(capacity: float) -> None:
@@ -90,4 +125,4 @@ def test_no_query_starves_inside_its_class(capacity: float) -> None:
     for query in node.queries.values():
         batches = [d.time for d in node.done if d.query is query]
         gaps = [b - a for a, b in pairwise(batches)]
-        assert max(gaps) < 3.0 * query.target_seconds
+        assert max(gaps) < 4.0 * query.target_seconds
