@@ -53,7 +53,7 @@ DELAY_MS = 2
 MOST_ROWS_PER_SECOND = 400
 """Rows a second of each source; a filter in front of the gate lets the wanted share through."""
 SCHEMES = ("common", "per class", "fixed shares", "lending")
-_AS_IN_THE_PAPER = {"redistribute_every": 0, "due_above": 0.0, "ease": 1.0}
+_AS_IN_THE_PAPER = {"redistribute_every": 0, "due_above": 0.0, "by_quota": False, "ease": 1.0}
 CHANGES: dict[str, dict[str, Any]] = {
     "common": {**_AS_IN_THE_PAPER, "one_shedder": True},
     "per class": _AS_IN_THE_PAPER,
@@ -83,11 +83,10 @@ _STEP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How long one measurement takes, after how long, and for how long it goes on afterwards."""
+    """How long one measurement takes, and after how long."""
 
-    seconds: float = 30.0
+    seconds: float = 40.0
     settle_seconds: float = 25.0
-    after_seconds: float = 12.0
 
 
 LONGER = 3.0
@@ -207,7 +206,7 @@ class Workload:
     def change(self, settings: ClassSettings) -> None:
         self.hg._agent._handle(SettingsChanged(time.time(), classes=settings))
 
-    def drain(self, longest_seconds: float = 60.0) -> None:
+    def drain(self, longest_seconds: float = 180.0) -> None:
         """No more rows; wait until all that waits is done: every query began a batch since."""
         self.use("open")
         for name in PRIORITIES:
@@ -217,6 +216,20 @@ class Workload:
             if time.time() - before > longest_seconds:
                 raise RuntimeError(f"what waits was not done within {longest_seconds:.0f} s")
             time.sleep(0.5)
+
+    def kept_so_far(self) -> int:
+        """Rows that tasks have kept that have ended, of all queries since they began."""
+        total = 0
+        for run in self.hg._agent.runs:
+            found: list[Any] = list(run.counts.values())
+            total += sum(int(counts._accumulators[counts._kept].sum()) for counts in found)
+        return total
+
+    def batches_between(self, since: float, until: float) -> int:
+        """How many batches of all queries ended between the two times."""
+        rows = self.hg._book.rows()
+        ended = [r for r in rows if r["offered"] and since <= r["time_seconds"] < until]
+        return len({(r["query"], r["batch"]) for r in ended})
 
     def measure(self, since: float, until: float) -> dict[str, Phase]:
         """What each class did with the batches that ended between the two times."""
@@ -324,41 +337,28 @@ def measured_capacity(work: Workload, warm_up: float = 12.0, backlog: float = 20
     return processed(work, 20.0).rows_per_second
 
 
-def processed(work: Workload, seconds: float, after_seconds: float | None = None) -> Flow:
+def processed(work: Workload, seconds: float) -> Flow:
     """What is kept and processed while `seconds` pass; then drain.
 
-    A batch counts for the part of its time that lies within. So the batches that run at the end
-    must end as they would have. With turns the load goes on for `after_seconds`: draining lets
-    everybody run, and they would take longer by that. Without turns (None) batches get longer and
-    longer, and each has its rows done late in its time; there all that waits is done too, and
-    the time until then counts.
+    Rows count when their task has ended, not when their batch has: without turns batches get longer
+    and longer.
     """
-    since = time.time()
+    since, kept_before = time.time(), work.kept_so_far()
     looks = []
     count = busy_cores(work.spark)
     while time.time() < since + seconds:
         looks.append(count())
         time.sleep(0.1)
-    until = time.time()
-    time.sleep(after_seconds or 0.0)
+    kept, until = work.kept_so_far() - kept_before, time.time()
     work.drain()
-    if after_seconds is None:
-        until = time.time()
-    work.hg._settle()
-    total = 0.0
-    batches: dict[tuple[str, int], float] = {}
-    for row in work.hg._book.rows():
-        if row["offered"] is not None and row["time_seconds"] > since:
-            end, length = row["time_seconds"], max(row["duration_seconds"], 1e-3)
-            inside = max(0.0, min(end, until) - max(end - length, since)) / length
-            total += row["kept"] * inside
-            batches[row["query"], row["batch"]] = inside
-    past = until - since
+    phases = work.measure(since, until).items()
     responses = {
         name: None if (r := phase.response_seconds) is None else r / work.targets_seconds[name]
-        for name, phase in work.measure(since, until).items()
+        for name, phase in phases
     }
-    return Flow(total / past, sum(batches.values()) / past, sum(looks) / len(looks), responses)
+    past = until - since
+    batches = work.batches_between(since, until) / past
+    return Flow(kept / past, batches, sum(looks) / len(looks), responses)
 
 
 def tables(
@@ -449,8 +449,7 @@ def throughput(
             work.set_load(EVEN, load * capacity)
             work.use(scheme)
             time.sleep(sizes.settle_seconds)
-            after = sizes.after_seconds if scheme == "lending" or load < 1.0 else None
-            sides[scheme].append(processed(work, sizes.seconds, after))
+            sides[scheme].append(processed(work, sizes.seconds))
             _say(f"{load}, {scheme}: {sides[scheme][-1]}")
     pairs = list(zip(sides["lending"], sides["open"], strict=True))
     ratios = [turns.rows_per_second / opened.rows_per_second for turns, opened in pairs]
@@ -473,7 +472,7 @@ def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
 
 def long_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At overload, where a batch may take long."""
-    sizes = Sizes(60.0, settle_seconds=60.0, after_seconds=20.0)
+    sizes = Sizes(60.0, settle_seconds=60.0)
     return {"overload": throughput(work, capacity, 1.5, sizes=sizes)}
 
 

@@ -128,10 +128,25 @@ class TestMonitor:
 
     def test_more_than_is_believable_is_believed_only_while_the_response_is_short(self) -> None:
         monitor = HeadroomMonitor(HeadroomSettings(initial_headroom=0.8))
-        short = monitor.step(ClassLoad(1.0), 0.03, believable=0.3)
+        short = monitor.step(ClassLoad(1.0), 0.03, most=0.3)
         assert (short.shed_fraction, short.headroom > 0.8) == (0.0, True)
-        long = monitor.step(ClassLoad(1.0), 0.45, believable=0.3)
+        long = monitor.step(ClassLoad(1.0), 0.45, most=0.3)
         assert (long.shed_fraction, long.headroom) == (pytest.approx(0.7), 0.3)
+
+    def test_less_than_is_known_is_believed_only_while_the_response_is_too_long(self) -> None:
+        settings = HeadroomSettings(initial_headroom=0.2)
+        watched = HeadroomMonitor(settings).step(ClassLoad(1.0), 0.45, least=0.6)
+        assert watched.headroom == 0.6
+        assert watched.shed_fraction == pytest.approx(0.4)
+        late = HeadroomMonitor(settings).step(ClassLoad(1.0), 0.6, least=0.6)
+        assert late.headroom == 0.2
+
+    def test_who_fits_is_given_twice_the_time_to_catch_up(self) -> None:
+        settings = HeadroomSettings(initial_headroom=0.2)
+        stalled = HeadroomMonitor(settings).step(ClassLoad(0.5), 0.9, least=0.5)
+        assert stalled.shed_fraction == 0.0
+        lost = HeadroomMonitor(settings).step(ClassLoad(0.5), 1.1, least=0.5)
+        assert lost.shed_fraction == pytest.approx(0.6)
 
     def test_both_agree_and_the_excess_goes(self) -> None:
         decision = HeadroomMonitor(HeadroomSettings(initial_headroom=0.8)).step(ClassLoad(1.0), 0.7)

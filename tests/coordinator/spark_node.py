@@ -8,7 +8,7 @@ With these times it agrees with ten queries on Spark: see `test_spark_in_virtual
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ class SparkNode:
         classes: ClassSettings,
         mode: Mode = Mode.ON,
         row_seconds: float = 0.002,
+        stalls: Callable[[float], bool] = lambda _: False,
     ) -> None:
         self.queries = {query.name: query for query in queries}
         known = {
@@ -82,6 +83,7 @@ class SparkNode:
         self.now = 0.0
         self.done: list[Done] = []
         self._row_seconds = row_seconds
+        self._stalls = stalls
         self._counted: list[int] = []
         self._jobs: list[SparkQuery] = []  # with tasks that run or wait for slots
 
@@ -126,6 +128,8 @@ class SparkNode:
 
     def _work(self) -> None:
         """One step of work: in the driver shared by all, on the slots for who came first."""
+        if self._stalls(self.now):
+            return
         driving = [q for q in self.queries.values() if q.phase in ("planning", "committing")]
         for query in driving:
             query.left -= STEP_SECONDS * min(1.0, SLOTS / len(driving))

@@ -67,6 +67,7 @@ _FOLLOW = 0.5
 """How fast the smoothed response follows; the response is compared with it to see a trend."""
 _NO_CHANGE = 0.005
 """A response that moved by less than this share of the target did not move."""
+_PATIENCE = 2.0  # times the target
 _SHORT = 0.1
 """Below this share of the target a rise means nothing."""
 
@@ -190,21 +191,31 @@ class HeadroomMonitor:
         self._smooth_response_seconds = 0.0
 
     def step(
-        self, load: ClassLoad, response_seconds: float | None, believable: float = math.inf
+        self,
+        load: ClassLoad,
+        response_seconds: float | None,
+        least: float = 0.0,
+        most: float = math.inf,
     ) -> HeadroomDecision:
         """One load management cycle.
 
         load:             what the class asks for at the present input rates, before shedding.
         response_seconds: mean response time in the cycle; None when nothing came out.
-        believable:       the capacity that the class has by all that is known. A higher estimate
-                          is believed only while the response is short.
+        least, most:      the capacity that the class has by all that is known. A higher estimate
+                          is believed only while the response is short. A lower one is believed
+                          only while the response is above its target; if the load fits all the
+                          same, a stall will pass by itself: then only above twice the target.
         """
         response = self._response(response_seconds)
         if not (0.0 <= load.private_load < math.inf and 0.0 <= load.shared_load < math.inf):
             load = ClassLoad(0.0)  # an impossible load is no ground to drop anything
         total = load.total
         if not self._is_short(response_seconds):
-            self._set(min(self.headroom, believable))
+            self._set(min(self.headroom, most))
+        longest = self.settings.delay_target_seconds * (_PATIENCE if total <= least else 1.0)
+        if response_seconds is not None and response_seconds > longest:
+            least = 0.0
+        self._set(max(self.headroom, least))
         action = _ACTIONS[total > self.headroom, response]
         admitted = total - self._shed_fraction * load.private_load
         if (
@@ -215,6 +226,7 @@ class HeadroomMonitor:
         ):
             action = HeadroomAction.LOWER
         action = self._move(action, total, admitted, response_seconds)
+        self._set(max(self.headroom, least))
         shed = self._shed(load, total)
         if self._is_short(response_seconds):
             shed = min(shed, self._shed_fraction)  # the monitors disagree: drop no more than before

@@ -29,6 +29,7 @@ __all__ = ["ClassLoop", "ClassNeeds"]
 
 _NO_TARGET_SECONDS = 1.0  # stands in the monitor of a class without a target, and sheds nothing
 _LATE_USAGE = 1.05  # what a class with a queue reports at least: it needs its reserve again
+_LEAST_LENT = 0.01  # share of its portion that a class has lent at least, if it has lent
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +108,21 @@ class ClassLoop:
     ) -> dict[str, float] | None:
         """One load cycle; returns the new portions when capacity has moved."""
         self._needs = needs or ClassNeeds()
-        most = self._most_headrooms(loads)
+        recalled = self._recall(loads, responses)
+        given = self._given_by_turns(loads)
         for name in self._monitors:
             load = loads.get(name, ClassLoad(0.0))
-            self._step(name, load, responses.get(name), most.get(name, math.inf))
-            late = self._is_late(name, responses.get(name))
-            usage = self.usage[name]
-            self._usage_sums[name] += max(_LATE_USAGE, usage) if late else usage
+            self._step(name, load, responses.get(name), given.get(name))
+            self._usage_sums[name] += self._reported(name, self.usage[name], responses)
         if self._common is not None:
             keep = self._step_common(self._common, loads, responses)
             self.keep_fraction = dict.fromkeys(self.original, keep)
         self._cycles += 1
         every = self.settings.redistribute_every
-        if every <= 0 or self._cycles % every:
-            return None
-        return self._redistribute(every)
+        if every <= 0 or self._cycles < every:
+            return recalled
+        usages = {name: total / self._cycles for name, total in self._usage_sums.items()}
+        return self._redistribute(usages) or recalled
 
     def delay_target_seconds(self, name: str) -> float | None:
         """The worst response time that the class should have, where one is known."""
@@ -130,20 +131,18 @@ class ClassLoop:
             given = self._needs.targets_seconds.get(name)
         return self.settings.default_delay_seconds if given is None else given
 
-    def _most_headrooms(self, loads: Mapping[str, ClassLoad]) -> dict[str, float]:
-        """What the turns give to the classes that want more: their headroom is not above it.
+    def _given_by_turns(self, loads: Mapping[str, ClassLoad]) -> dict[str, float]:
+        """What the turns give to each class that has something to do.
 
         Micro-batches are charged for their part of the time that passes, so the loads are in
         parts of the node, and all of them together get all of it.
         """
-        if self.settings.batch_every is None:
+        if not self.settings.by_quota:
             return {}
-        wanted = {name: load.total for name, load in loads.items()}
-        given = time_by_quota(wanted, self.portions)
-        return {name: part for name, part in given.items() if part < wanted[name]}
+        return time_by_quota({name: load.total for name, load in loads.items()}, self.portions)
 
     def _step(
-        self, name: str, load: ClassLoad, response_seconds: float | None, most: float
+        self, name: str, load: ClassLoad, response_seconds: float | None, given: float | None
     ) -> None:
         """One class's load manager.
 
@@ -156,7 +155,11 @@ class ClassLoop:
             self.usage[name] = load.total / monitor.headroom
             return
         monitor.settings = replace(monitor.settings, delay_target_seconds=target)
-        decision = monitor.step(load, response_seconds, most)
+        if given is None:
+            decision = monitor.step(load, response_seconds)
+        else:
+            most = given if given < load.total else math.inf
+            decision = monitor.step(load, response_seconds, given, most)
         self.keep_fraction[name] = decision.keep_fraction
         self.usage[name] = decision.usage
 
@@ -191,20 +194,43 @@ class ClassLoop:
             return False
         return response_seconds > self.settings.late_above * target
 
-    def _redistribute(self, cycles: int) -> dict[str, float] | None:
-        """Lend and give back, from the mean usage since the last time."""
+    def _reported(self, name: str, usage: float, responses: Mapping[str, float | None]) -> float:
+        """The usage that a class reports: if it is late, so much that all it lent comes back."""
+        if not self._is_late(name, responses.get(name)):
+            return usage
+        return max(_LATE_USAGE, usage, self.original[name] / self.portions[name])
+
+    def _recall(
+        self, loads: Mapping[str, ClassLoad], responses: Mapping[str, float | None]
+    ) -> dict[str, float] | None:
+        """What a class has lent comes back at once when it needs it, and before it sheds."""
+        if self.settings.redistribute_every <= 0:
+            return None
+        usages = {}
+        for name, monitor in self._monitors.items():
+            load = loads.get(name, ClassLoad(0.0)).total
+            usage = load / monitor.headroom if 0.0 <= load < math.inf else 0.0
+            usages[name] = self._reported(name, usage, responses)
+        in_need = (
+            usages[name] > 1.0 and portion < self.original[name] * (1.0 - _LEAST_LENT)
+            for name, portion in self.portions.items()
+        )
+        return self._redistribute(usages) if any(in_need) else None
+
+    def _redistribute(self, usages: Mapping[str, float]) -> dict[str, float] | None:
+        """Lend and give back."""
         reports = [
             ClassReport(
                 name,
                 self.settings.priorities[name],
-                self._usage_sums[name] / cycles,
+                usages[name],
                 self.portions[name],
                 self.original[name],
                 self.settings.keep_at_least.get(name, self._needs.keep_at_least.get(name, 0.0)),
             )
             for name in self.original
         ]
-        self._usage_sums = dict.fromkeys(self.original, 0.0)
+        self._cycles, self._usage_sums = 0, dict.fromkeys(self.original, 0.0)
         result = redistribute(reports)
         self.guarantees_collide = result.guarantees_collide
         if not result.moved():

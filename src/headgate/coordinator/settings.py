@@ -123,6 +123,9 @@ class ClassSettings:
     due_above:             for micro-batches too. Turns go first to queries whose results would be
                            older than this share of their target; time that no such query wants
                            goes to the others, and is not charged. 0: every query is due.
+    by_quota:              for micro-batches too, which are charged for their part of the time. The
+                           estimate of a class's capacity is what its turns give it, unless its
+                           response is short (then it may be higher) or above the target (lower).
     ease:                  while a class sheds and its response is short, each look that finds so
                            leaves at most this share of the shedding. The paper's equation (1)
                            is slow where the cost of a tuple is learnt wrongly from few tuples.
@@ -146,6 +149,7 @@ class ClassSettings:
     most_idle: float = 1.0
     batch_every: float | None = None
     due_above: float = 0.0
+    by_quota: bool = False
     ease: float = 1.0
     least_keep: float = 0.0
     one_shedder: bool = False

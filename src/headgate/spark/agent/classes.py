@@ -11,8 +11,9 @@ tenths of seconds and has a fixed cost. So here
 - a class asks for what it needs with one batch in each latency target (what arrives in
   between is then half a target old on average), and can lend the rest;
 - a class is late when its response is above 0.65 of its target, not above 0.1;
-- the estimate of a class's capacity is not above what the turns give it, unless its response
-  is short all the same, and then shedding is halved each time that this is seen;
+- the estimate of a class's capacity is what the turns give it. It may be lower only while the
+  response is above the target, and higher only while the response is short all the same; then
+  shedding is halved each time that this is seen;
 - capacity moves once in a second.
 """
 
@@ -43,6 +44,7 @@ def class_settings(priorities: Mapping[str, float], cores: int) -> ClassSettings
         most_idle=0.1,
         batch_every=1.0,
         due_above=0.5,
+        by_quota=True,
         ease=0.5,
         least_keep=0.05,
     )
