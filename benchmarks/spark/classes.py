@@ -472,7 +472,7 @@ def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
 
 def long_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At overload, where a batch may take long."""
-    sizes = Sizes(60.0, settle_seconds=60.0)
+    sizes = Sizes(60.0, settle_seconds=50.0)
     return {"overload": throughput(work, capacity, 1.5, sizes=sizes)}
 
 
