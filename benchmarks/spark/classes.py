@@ -26,7 +26,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -85,8 +86,8 @@ _STEP_SECONDS = 10.0
 class Sizes:
     """How long one measurement takes, and after how long."""
 
-    seconds: float = 40.0
-    settle_seconds: float = 25.0
+    seconds: float = 30.0
+    settle_seconds: float = 20.0
 
 
 LONGER = 3.0
@@ -206,16 +207,23 @@ class Workload:
     def change(self, settings: ClassSettings) -> None:
         self.hg._agent._handle(SettingsChanged(time.time(), classes=settings))
 
-    def drain(self, longest_seconds: float = 180.0) -> None:
-        """No more rows; wait until all that waits is done: every query began a batch since."""
+    def drain(self, longest_seconds: float = 180.0) -> float:
+        """No more rows; wait until all that waits is done: every query began a batch since.
+
+        When the last row was done.
+        """
         self.use("open")
         for name in PRIORITIES:
             self._set_rate(name, 0.0)
-        before = time.time()
+        before = last = time.time()
+        kept = self.kept_so_far()
         while not all(_began_after(q, before) for q in self.spark.streams.active):
             if time.time() - before > longest_seconds:
                 raise RuntimeError(f"what waits was not done within {longest_seconds:.0f} s")
-            time.sleep(0.5)
+            time.sleep(0.25)
+            if self.kept_so_far() > kept:
+                kept, last = self.kept_so_far(), time.time()
+        return last
 
     def kept_so_far(self) -> int:
         """Rows that tasks have kept that have ended, of all queries since they began."""
@@ -334,14 +342,15 @@ def measured_capacity(work: Workload, warm_up: float = 12.0, backlog: float = 20
     work.check()
     work.set_load(EVEN, 1.5 * guess)
     time.sleep(backlog)
-    return processed(work, 20.0).rows_per_second
+    return processed(work, 10.0, to_the_end=True).rows_per_second
 
 
-def processed(work: Workload, seconds: float) -> Flow:
+def processed(work: Workload, seconds: float, to_the_end: bool = False) -> Flow:
     """What is kept and processed while `seconds` pass; then drain.
 
-    Rows count when their task has ended, not when their batch has: without turns batches get longer
-    and longer.
+    Rows count when their task has ended. Without turns and above the capacity tasks get longer and
+    longer, and more and more rows are in tasks that have not ended; so there (`to_the_end`) all
+    that waits counts too, and the time until it is done.
     """
     since, kept_before = time.time(), work.kept_so_far()
     looks = []
@@ -350,19 +359,19 @@ def processed(work: Workload, seconds: float) -> Flow:
         looks.append(count())
         time.sleep(0.1)
     kept, until = work.kept_so_far() - kept_before, time.time()
-    work.drain()
-    phases = work.measure(since, until).items()
+    done = work.drain()
     responses = {
         name: None if (r := phase.response_seconds) is None else r / work.targets_seconds[name]
-        for name, phase in phases
+        for name, phase in work.measure(since, until).items()
     }
-    past = until - since
-    batches = work.batches_between(since, until) / past
-    return Flow(kept / past, batches, sum(looks) / len(looks), responses)
+    batches = work.batches_between(since, until) / (until - since)
+    if to_the_end:
+        kept, until = work.kept_so_far() - kept_before, done
+    return Flow(kept / (until - since), batches, sum(looks) / len(looks), responses)
 
 
 def tables(
-    work: Workload, capacity: float, seconds: float = 30.0, settle: float = 30.0
+    work: Workload, capacity: float, seconds: float = 30.0, settle: float = 20.0
 ) -> dict[str, Any]:
     """Response and loss of each class, the schemes on three loads, beside the paper's.
 
@@ -449,7 +458,8 @@ def throughput(
             work.set_load(EVEN, load * capacity)
             work.use(scheme)
             time.sleep(sizes.settle_seconds)
-            sides[scheme].append(processed(work, sizes.seconds))
+            to_the_end = scheme == "open" and load > 1.0
+            sides[scheme].append(processed(work, sizes.seconds, to_the_end))
             _say(f"{load}, {scheme}: {sides[scheme][-1]}")
     pairs = list(zip(sides["lending"], sides["open"], strict=True))
     ratios = [turns.rows_per_second / opened.rows_per_second for turns, opened in pairs]
@@ -465,14 +475,14 @@ def throughput(
 def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At half load and at overload."""
     return {
-        "half load": throughput(work, capacity, 0.5, sizes=Sizes(settle_seconds=12.0)),
-        "overload": throughput(work, capacity, 1.5),
+        "half load": throughput(work, capacity, 0.5, sizes=Sizes(settle_seconds=10.0)),
+        "overload": throughput(work, capacity, 1.5, rounds=1),
     }
 
 
 def long_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At overload, where a batch may take long."""
-    sizes = Sizes(60.0, settle_seconds=50.0)
+    sizes = Sizes(45.0, settle_seconds=40.0)
     return {"overload": throughput(work, capacity, 1.5, sizes=sizes)}
 
 
@@ -486,31 +496,32 @@ def run(
     results["cost"] = f"each kept row holds its task slot for {DELAY_MS} ms"
     # the class loops alone decide what goes in the tables, as in the paper; beside them each
     # query's own latency controller, as for a user, where throughput is compared
-    if "tables" in parts:
-        results["tables"] = _measured(partial(tables, **sizes))
-    if "throughput" in parts:
-        results["throughput"] = _measured(all_throughputs, "model")
-    if "long targets" in parts:
-        results["long targets"] = _measured(long_throughputs, "model", LONGER)
+    measured: dict[str, tuple[Callable[[Workload, float], dict[str, Any]], str, float]] = {
+        "tables": (partial(tables, **sizes), "none", 1.0),
+        "throughput": (all_throughputs, "model", 1.0),
+        "long targets": (long_throughputs, "model", LONGER),
+    }
+    for part in parts:
+        if part in measured:
+            measure, controller, longer = measured[part]
+            with _running(controller, longer) as work:
+                if "capacity_rows_per_second" not in results:
+                    results["capacity_rows_per_second"] = measured_capacity(work)
+                    _say(f"capacity {results['capacity_rows_per_second']:.0f} rows a second")
+                found = measure(work, results["capacity_rows_per_second"])
+                found["alarms"] = sorted({f"{a.kind}: {a.text}" for a in work.hg.alarms()})[:20]
+                results[part] = found
     return results
 
 
-def _measured(
-    measure: Callable[[Workload, float], dict[str, Any]],
-    controller: str = "none",
-    longer: float = 1.0,
-) -> dict[str, Any]:
+@contextmanager
+def _running(controller: str, longer: float) -> Iterator[Workload]:
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:
         work = Workload(Path(directory), controller, longer)
         try:
             work.start()
             _say("queries started")
-            capacity = measured_capacity(work)
-            _say(f"capacity {capacity:.0f} rows a second")
-            found = measure(work, capacity)
-            found["capacity_rows_per_second"] = capacity
-            found["alarms"] = sorted({f"{a.kind}: {a.text}" for a in work.hg.alarms()})[:20]
-            return found
+            yield work
         finally:
             work.close()
 
