@@ -67,7 +67,8 @@ _FOLLOW = 0.5
 """How fast the smoothed response follows; the response is compared with it to see a trend."""
 _NO_CHANGE = 0.005
 """A response that moved by less than this share of the target did not move."""
-_PATIENCE = 2.0  # times the target
+_PATIENCE = 2.0
+"""Times the target: so late may a class be whose load fits, before it sheds."""
 _SHORT = 0.1
 """Below this share of the target a rise means nothing."""
 
