@@ -1,9 +1,6 @@
 """Classes on Spark: the classes paper's tables, what turns cost, and the agent under 50 queries.
 
-Ten queries (aggregates, window joins, selects) in three classes 6:3:1 on local[2]. Each
-kept row holds its task slot for a time (the papers' delay operator): on a machine that
-is shared with others the capacity is then given by the slots and not by the neighbours.
-Rows come from Spark's `rate` source through a filter whose share can be changed.
+The queries are those of `class_workload`: ten in three classes 6:3:1 on local[2].
 Capacity is measured first, in the same run; loads are set as shares of it. The queries run
 on while schemes change, so all schemes see the same warm machine; they come in turn.
 
@@ -22,37 +19,25 @@ that is lending too: so "per class" and not "fixed shares" is the scheme without
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from benchmarks.spark.agent_load import agent_latency
-from headgate.coordinator import ClassSettings, SettingsChanged
+from benchmarks.spark.class_workload import DELAY_MS, PRIORITIES, Workload
+from benchmarks.spark.environment import stolen_cpu_seconds
 from headgate.spark.agent.busy_cores import busy_cores
 from headgate.spark.agent.classes import jain_index
-from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["run", "tables", "throughput"]
 
-PRIORITIES = {"gold": 6.0, "silver": 3.0, "bronze": 1.0}
-TARGETS_SECONDS = {"gold": 6.0, "silver": 8.0, "bronze": 10.0}
-QUERIES = {
-    "gold": ("aggregate", "join", "select"),
-    "silver": ("aggregate", "join", "select"),
-    "bronze": ("aggregate", "aggregate", "join", "select"),
-}
-DELAY_MS = 2
-MOST_ROWS_PER_SECOND = 400
-"""Rows a second of each source; a filter in front of the gate lets the wanted share through."""
 SCHEMES = ("common", "per class", "fixed shares", "lending")
 _AS_IN_THE_PAPER = {"redistribute_every": 0, "due_above": 0.0, "by_quota": False, "ease": 1.0}
 CHANGES: dict[str, dict[str, Any]] = {
@@ -95,239 +80,19 @@ LONGER = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """What one class did between two times."""
-
-    offered: int
-    kept: int
-    response_seconds: float | None
-    seconds: float
-
-    @property
-    def loss(self) -> float:
-        return 1.0 - self.kept / self.offered if self.offered else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Flow:
     """What all queries did together while some seconds passed.
 
     busy_cores: cores that had a task, from looks ten times a second.
+    stolen_cores: taken by other machines on the same host, on average.
     response_over_target: mean latency of the kept rows of a class; None if it kept none.
     """
 
     rows_per_second: float
     batches_per_second: float
     busy_cores: float
+    stolen_cores: float
     response_over_target: dict[str, float | None]
-
-
-class Workload:
-    """The session, the ten queries and the rates of their classes."""
-
-    def __init__(self, directory: Path, controller: str = "none", longer: float = 1.0) -> None:
-        from pyspark.sql import SparkSession
-
-        import headgate
-        from headgate.spark.agent.classes import class_settings
-        from headgate.spark.plans.live_array import LiveArray
-
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        self.spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.streaming.stateStore.maintenanceInterval", "600s")
-            .config("spark.driver.memory", "2g")
-            .config(map={**PLAIN_FILES})
-            .getOrCreate()
-        )
-        self.spark.sparkContext.setLogLevel("OFF")
-        self.settings = class_settings(PRIORITIES, self.spark.sparkContext.defaultParallelism)
-        self.hg = headgate.attach(self.spark, timeout="20s", classes=self.settings)
-        # two equal literals would be one to Spark, so each begins with a number of its own
-        self.rates = {n: LiveArray(self.spark, (0, i)) for i, n in enumerate(PRIORITIES)}
-        self.names: dict[str, list[str]] = {name: [] for name in PRIORITIES}
-        self.queries: list[Any] = []
-        self.targets_seconds = {n: longer * seconds for n, seconds in TARGETS_SECONDS.items()}
-        self._directory = directory
-        self._controller = controller
-
-    def start(self) -> None:
-        for query_class, kinds in QUERIES.items():
-            for number, kind in enumerate(kinds):
-                name = f"{query_class}_{number}_{kind}"
-                self.names[query_class].append(name)
-                self._start_one(query_class, kind, name)
-
-    def _start_one(self, query_class: str, kind: str, name: str, tries: int = 5) -> None:
-        for left in range(tries - 1, -1, -1):
-            self._start(query_class, kind, name)
-            try:
-                self._wait_for(name)
-                return
-            except RuntimeError:  # the machine was too busy for a new process
-                if left == 0:
-                    raise
-                self.queries.pop().stop()
-
-    def _wait_for(self, name: str, seconds: float = 60.0) -> None:
-        """Until the query has asked for its first batch: one start at a time.
-
-        Spark gives a Python process ten seconds to start, and ten at once need longer.
-        """
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self.check()
-            if any(r.name == name and r.asking_batch >= 0 for r in self.hg._agent.runs):
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"query {name} did not begin")
-
-    def set_load(self, loads: Mapping[str, float], rows_per_second: float) -> None:
-        """Loads by class as shares of `rows_per_second`, spread evenly over its queries."""
-        for name, load in loads.items():
-            gates = sum(2 if kind == "join" else 1 for kind in QUERIES[name])
-            share = load * rows_per_second / gates / MOST_ROWS_PER_SECOND
-            self._set_rate(name, min(1.0, share))
-
-    def _set_rate(self, query_class: str, share: float) -> None:
-        own = self.rates[query_class].values[1]
-        self.rates[query_class].set((round(1e6 * share), own))
-
-    def use(self, scheme: str) -> None:
-        """Fresh class loops under another scheme; "open" lets everybody run."""
-        if scheme == "open":
-            self.hg.mode("open")
-            return
-        self.hg.mode("on")
-        self.change(replace(self.settings, **CHANGES[scheme]))
-
-    def change(self, settings: ClassSettings) -> None:
-        self.hg._agent._handle(SettingsChanged(time.time(), classes=settings))
-
-    def drain(self, longest_seconds: float = 180.0) -> float:
-        """No more rows; wait until all that waits is done: every query began a batch since.
-
-        When the last row was done.
-        """
-        self.use("open")
-        for name in PRIORITIES:
-            self._set_rate(name, 0.0)
-        before = last = time.time()
-        kept = self.kept_so_far()
-        while not all(_began_after(q, before) for q in self.spark.streams.active):
-            if time.time() - before > longest_seconds:
-                raise RuntimeError(f"what waits was not done within {longest_seconds:.0f} s")
-            time.sleep(0.25)
-            if self.kept_so_far() > kept:
-                kept, last = self.kept_so_far(), time.time()
-        return last
-
-    def kept_so_far(self) -> int:
-        """Rows that tasks have kept that have ended, of all queries since they began."""
-        total = 0
-        for run in self.hg._agent.runs:
-            found: list[Any] = list(run.counts.values())
-            total += sum(int(counts._accumulators[counts._kept].sum()) for counts in found)
-        return total
-
-    def batches_between(self, since: float, until: float) -> int:
-        """How many batches of all queries ended between the two times."""
-        rows = self.hg._book.rows()
-        ended = [r for r in rows if r["offered"] and since <= r["time_seconds"] < until]
-        return len({(r["query"], r["batch"]) for r in ended})
-
-    def measure(self, since: float, until: float) -> dict[str, Phase]:
-        """What each class did with the batches that ended between the two times."""
-        self.hg._settle()
-        rows = [
-            row
-            for row in self.hg._book.rows()
-            if row["offered"] is not None and since <= row["time_seconds"] < until
-        ]
-        found = {}
-        for name in PRIORITIES:
-            own = [row for row in rows if row["query_class"] == name]
-            kept = sum(row["kept"] for row in own)
-            late = [
-                (row["latency_mean_seconds"], row["kept"])
-                for row in own
-                if row["latency_mean_seconds"] is not None
-            ]
-            weight = sum(count for _, count in late)
-            response = sum(s * c for s, c in late) / weight if weight else None
-            found[name] = Phase(sum(row["offered"] for row in own), kept, response, until - since)
-        return found
-
-    def check(self) -> None:
-        for query in self.queries:
-            if query.exception() is not None:
-                raise RuntimeError(str(query.exception()))
-
-    def close(self) -> None:
-        for query in self.spark.streams.active:
-            query.stop()
-        self.hg.close()
-        self.spark.stop()
-
-    def _stream(self, query_class: str, gate: str) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        reader = self.spark.readStream.format("rate").option("numPartitions", 2)
-        stream = reader.option("rowsPerSecond", MOST_ROWS_PER_SECOND).load()
-        stream = stream.withColumnRenamed("value", "id").withColumn("key", F.expr("id % 100"))
-        live = self.rates[query_class].column()
-        luck = F.pmod(F.xxhash64("id"), F.lit(1_000_000))
-        zero = F.pmod(F.xxhash64("id"), F.lit(1)).cast("int")  # an index that is not folded
-        stream = stream.where(luck < F.get(live, zero))
-        stream = self.hg.gate(stream, gate, arrival="timestamp", identity=["id"])
-        # a constant argument would be evaluated once, not for every row
-        sleep = f"reflect('java.lang.Thread', 'sleep', cast(pmod(id, 1) + {DELAY_MS} as bigint))"
-        return stream.withColumn("slept", F.expr(sleep)).where("slept is not null").drop("slept")
-
-    def _start(self, query_class: str, kind: str, name: str) -> None:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        mode = "append"
-        if kind == "select":
-            work = self._stream(query_class, "rows").where("key < 50")
-        elif kind == "aggregate":
-            stream = self._stream(query_class, "rows").withWatermark("timestamp", "20 seconds")
-            groups = stream.groupBy(F.window("timestamp", "5 seconds"), F.expr("key % 10"))
-            work, mode = groups.agg(F.avg("id")), "update"
-        else:  # half of the rows on either side
-            both = [
-                self._stream(query_class, side)
-                .where(f"id % 2 = {half}")
-                .withWatermark("timestamp", "5 seconds")
-                .select(F.col("key").alias(f"{side}_key"), F.col("timestamp").alias(f"{side}_time"))
-                for half, side in enumerate(("left", "right"))
-            ]
-            near = "left_key = right_key and right_time between left_time - interval 1 second "
-            work = both[0].join(both[1], F.expr(near + "and left_time + interval 1 second"))
-        checkpoint = str(self._directory / "checkpoints" / name)
-        writer = work.writeStream.format("noop").outputMode(mode)
-        writer = writer.option("checkpointLocation", checkpoint)
-        query = self.hg.start(
-            writer,
-            name=name,
-            priority=query_class,
-            latency=self.targets_seconds[query_class],
-            controller=self._controller,
-        )
-        self.queries.append(query)
-
-
-def _began_after(query: Any, time_seconds: float) -> bool:
-    """Has a batch ended that began after the time?"""
-    last = query.lastProgress
-    return last is not None and _seconds(last["timestamp"]) > time_seconds
-
-
-def _seconds(timestamp: str) -> float:
-    return datetime.fromisoformat(timestamp).timestamp()
 
 
 def measured_capacity(work: Workload, warm_up: float = 12.0, backlog: float = 20.0) -> float:
@@ -336,7 +101,7 @@ def measured_capacity(work: Workload, warm_up: float = 12.0, backlog: float = 20
     It grows with the backlog, because batches get longer and each has a fixed cost.
     """
     guess = 2.0 * 1000.0 / DELAY_MS
-    work.use("open")
+    work.let_all_run()
     work.set_load(EVEN, 0.3 * guess)
     time.sleep(warm_up)
     work.check()
@@ -350,11 +115,9 @@ def processed(work: Workload, seconds: float, to_the_end: bool = False) -> Flow:
 
     Rows count when their task has ended. Without turns and above the capacity tasks get longer and
     longer, and more and more rows are in tasks that have not ended; so there (`to_the_end`) rows
-    and time count until the last task with rows has ended. That is too little for this side by up
-    to a tenth: the filter that makes the load looks at rows when they are processed, so what waits
-    vanishes when the rate is set to zero, and the last seconds have little to do.
+    and time count until the last row that has come is processed.
     """
-    since, kept_before = time.time(), work.kept_so_far()
+    since, kept_before, stolen = time.time(), work.kept_so_far(), stolen_cpu_seconds()
     looks = []
     count = busy_cores(work.spark)
     while time.time() < since + seconds:
@@ -369,56 +132,89 @@ def processed(work: Workload, seconds: float, to_the_end: bool = False) -> Flow:
     batches = work.batches_between(since, until) / (until - since)
     if to_the_end:
         kept, until = work.kept_so_far() - kept_before, done
-    return Flow(kept / (until - since), batches, sum(looks) / len(looks), responses)
+    stolen_share = (stolen_cpu_seconds() - stolen) / (time.time() - since)
+    busy = sum(looks) / len(looks)
+    return Flow(kept / (until - since), batches, busy, stolen_share, responses)
 
 
 def tables(
-    work: Workload, capacity: float, seconds: float = 30.0, settle: float = 20.0
+    work: Workload, capacity: float, rounds: int = 2, seconds: float = 30.0, settle: float = 20.0
 ) -> dict[str, Any]:
     """Response and loss of each class, the schemes on three loads, beside the paper's.
 
     A class hears of its response when a batch has ended, and batches last about as long as the
     targets: some of these have to pass until shares and capacities have settled.
+    The schemes come in turn, in each round in the other order; figures are means over the rounds.
     """
     found: dict[str, Any] = {}
     for load in LOADS:
-        found[load] = {}
-        for scheme in SCHEMES:
-            phases, shares = _scheme_phase(work, capacity, load, scheme, seconds, settle)
-            kept = [1.0 - phase.loss for phase in phases.values()]
-            found[load][scheme] = {
-                "response_ms": {
-                    n: None if p.response_seconds is None else 1e3 * p.response_seconds
-                    for n, p in phases.items()
-                },
-                "loss_percent": {n: 100.0 * p.loss for n, p in phases.items()},
-                "offered": {n: p.offered for n, p in phases.items()},
-                "jain_index_of_kept": jain_index(kept),
-                "shares_at_end": shares,
+        looks: dict[str, list[dict[str, Any]]] = {scheme: [] for scheme in SCHEMES}
+        for number in range(rounds):
+            for scheme in SCHEMES if number % 2 == 0 else reversed(SCHEMES):
+                look = _scheme_look(work, capacity, load, scheme, seconds, settle)
+                looks[scheme].append(look)
+                _say(f"{load}, {scheme}: {json.dumps(look)}")
+        found[load] = {
+            scheme: {
+                "response_ms": _mean_by_class(seen, "response_ms"),
+                "loss_percent": _mean_by_class(seen, "loss_percent"),
+                "jain_index_of_kept": mean(look["jain_index_of_kept"] for look in seen),
+                "rounds": seen,
                 "paper": PAPER[load].get(scheme),
             }
-            _say(f"{load}, {scheme}: {json.dumps(found[load][scheme])}")
+            for scheme, seen in looks.items()
+        }
     found["claims"] = claims(found)
     return found
 
 
-def _scheme_phase(
+def _mean_by_class(looks: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float | None]:
+    """None for a class that kept nothing in any round."""
+    found: dict[str, float | None] = {}
+    for name in PRIORITIES:
+        seen = [look[figure][name] for look in looks if look[figure][name] is not None]
+        found[name] = mean(seen) if seen else None
+    return found
+
+
+def _scheme_look(
     work: Workload, capacity: float, load: str, scheme: str, seconds: float, settle: float
-) -> tuple[dict[str, Phase], dict[str, float]]:
+) -> dict[str, Any]:
+    """One scheme on one load, once."""
     others = {"silver": 1.15, "bronze": 0.7} if load == "steps" else {"silver": 1.0, "bronze": 1.0}
     part = LOADS[load] * capacity / len(PRIORITIES)
     work.set_load({"gold": 1.0, **others}, part)
-    work.use(scheme)
+    _use(work, scheme)
     time.sleep(settle)
-    since = time.time()
+    since, stolen = time.time(), stolen_cpu_seconds()
     for step in STEPS if load == "steps" else (1.0,):
         work.set_load({"gold": step, **others}, part)
         time.sleep(_STEP_SECONDS if load == "steps" else seconds)
     work.check()
-    shares = work.hg.share()
-    until = time.time()
+    shares, until = work.hg.share(), time.time()
+    stolen_cores = (stolen_cpu_seconds() - stolen) / (until - since)
     work.drain()
-    return work.measure(since, until), shares
+    phases = work.measure(since, until)
+    return {
+        "response_ms": {
+            n: None if p.response_seconds is None else 1e3 * p.response_seconds
+            for n, p in phases.items()
+        },
+        "loss_percent": {n: 100.0 * p.loss for n, p in phases.items()},
+        "offered": {n: p.offered for n, p in phases.items()},
+        "kept_per_second": sum(p.kept for p in phases.values()) / (until - since),
+        "jain_index_of_kept": jain_index([1.0 - p.loss for p in phases.values()]),
+        "shares_at_end": shares,
+        "stolen_cores": stolen_cores,
+    }
+
+
+def _use(work: Workload, scheme: str) -> None:
+    """Fresh class loops under another scheme; "open" lets everybody run."""
+    if scheme == "open":
+        work.let_all_run()
+    else:
+        work.govern(CHANGES[scheme])
 
 
 def claims(found: Mapping[str, Any]) -> dict[str, bool]:
@@ -458,7 +254,7 @@ def throughput(
         order = ("open", "lending") if number % 2 == 0 else ("lending", "open")
         for scheme in order:
             work.set_load(EVEN, load * capacity)
-            work.use(scheme)
+            _use(work, scheme)
             time.sleep(sizes.settle_seconds)
             to_the_end = scheme == "open" and load > 1.0
             sides[scheme].append(processed(work, sizes.seconds, to_the_end))
@@ -478,7 +274,7 @@ def all_throughputs(work: Workload, capacity: float) -> dict[str, Any]:
     """At half load and at overload."""
     return {
         "half load": throughput(work, capacity, 0.5, sizes=Sizes(settle_seconds=10.0)),
-        "overload": throughput(work, capacity, 1.5, rounds=1),
+        "overload": throughput(work, capacity, 1.5),
     }
 
 
