@@ -35,7 +35,7 @@ from headgate.spark.agent.protocol import (
 from headgate.spark.agent.server import AgentServer
 from headgate.spark.session import attach
 from tests.spark.streams import rows_of, wait_for
-from tests.spark.test_agent import FRESH, Query
+from tests.spark_parts.test_agent import FRESH, Query
 
 TOKEN = "a token of some length"
 

@@ -19,7 +19,7 @@ from headgate.spark.agent.decision import UNREACHABLE, GateDecision
 from headgate.spark.agent.query_run import QueryHandle, QueryRun
 from headgate.spark.agent.server import AgentServer
 from headgate.spark.sources.companion import CompanionReader
-from tests.spark.test_agent import Array
+from tests.spark_parts.test_agent import Array
 
 FRESH = GateDecision().offset()
 

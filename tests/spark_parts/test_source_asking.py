@@ -17,7 +17,7 @@ from headgate.spark.sources.replay_gate import ReplayInput
 from headgate.spark.sources.replay_source import SCHEMA
 from headgate.spark.sources.source_gate import SourceGate
 from headgate.spark.sources.source_offset import SourceOffset
-from tests.spark.test_agent import FRESH, Query, overload
+from tests.spark_parts.test_agent import FRESH, Query, overload
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from headgate.spark.networks.network_groups import Group, RunningNetwork, as_it_
 from headgate.spark.networks.network_monitor import NetworkMonitor
 from headgate.spark.networks.network_record import NetworkRecord
 from headgate.spark.networks.network_run import _readers
-from tests.spark.test_network_monitor import SPLIT
+from tests.spark_parts.test_network_monitor import SPLIT
 
 CORES = 2
 FIXED_SECONDS = 0.15

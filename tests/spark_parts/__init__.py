@@ -1,0 +1,1 @@
+"""Parts of `headgate.spark` that need no Spark session: they run beside each other."""
