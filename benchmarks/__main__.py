@@ -22,6 +22,7 @@ SPARK_SECTIONS = (
     "source_gate",
     "policy_gate",
     "classes",
+    "agent_load",
     "networks",
     "kills",
     "paper_experiment",

@@ -5,7 +5,8 @@ Each query has four gates, so 200 gates in all. What is measured is the time fro
 answer, less the time that the query was held for its turn. The companions are threads of four
 other processes (on Spark each is a process of its own); they tell this one when a batch ends,
 as Spark's listener would. `echo` is the same with an agent that answers without deciding
-anything: what the socket, the threads and the neighbours cost.
+anything: what the socket, the threads and the neighbours cost. The three come in turn, some
+rounds; figures are medians over the rounds, with the least and the most of them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,7 @@ from headgate.spark.agent.query_run import NOTHING_KNOWN, InputState, QueryHandl
 from headgate.spark.agent.server import AgentServer
 from headgate.spark.sources.companion import CompanionReader
 
-__all__ = ["agent_latency"]
+__all__ = ["run"]
 
 _CLASSES = {"gold": 6.0, "silver": 3.0, "bronze": 1.0}
 _PROCESSES = 4
@@ -88,18 +91,39 @@ class _Query:
         self.batch += 1
 
 
-def agent_latency(
-    queries: int = 50, gates_each: int = 4, seconds: float = 5.0, batch_seconds: float = 0.4
+def run(
+    rounds: int = 5, queries: int = 50, gates_each: int = 4, seconds: float = 5.0
 ) -> dict[str, Any]:
     """Answer times in milliseconds, without classes and with them."""
+    sides: dict[str, tuple[type[Agent], float, bool]] = {  # agent, length of a batch, classes
+        "echo": (_Echo, 0.4, False),
+        "without_classes": (Agent, 0.4, False),
+        "with_classes": (Agent, 0.1, True),
+    }
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
+    for number in range(rounds):
+        print(f"  round {number + 1} of {rounds} ...", file=sys.stderr, flush=True)
+        for name, (kind, batch_seconds, classed) in sides.items():
+            found = _measure(kind, queries, gates_each, seconds, batch_seconds, classed)
+            seen[name].append(found)
     return {
         "label": "real companions and agent over the socket, batches are sleeps, no Spark",
         "queries": queries,
         "gates": queries * gates_each,
-        "echo": _measure(_Echo, queries, gates_each, seconds, batch_seconds, False),
-        "without_classes": _measure(Agent, queries, gates_each, seconds, batch_seconds, False),
-        "with_classes": _measure(Agent, queries, gates_each, seconds, 0.1, True),
+        **{name: {**_medians(found), "rounds": found} for name, found in seen.items()},
     }
+
+
+def _medians(rounds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    found = {}
+    for figure in ("p50_ms", "p99_ms"):
+        values = [one[figure] for one in rounds]
+        found |= {
+            figure: median(values),
+            f"{figure}_least": min(values),
+            f"{figure}_most": max(values),
+        }
+    return found
 
 
 def _measure(
