@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.spark.environment import costly, progress_of, spark_and_headgate
 from headgate.spark.local_session import PLAIN_FILES
 
-__all__ = ["BATCHES", "batch_times", "compare", "hashing", "medians", "parsing", "run"]
+__all__ = ["BATCHES", "batch_times", "compare", "hashing", "medians", "parsing", "run", "stream_of"]
 
 ROUNDS = 13
 WARM_UP_ROUNDS = 3
@@ -134,7 +134,7 @@ def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
     for number in range(rounds + 1):
         for name, side in sides.items():
-            stream = side(_stream(spark, _SMALL_ROWS))
+            stream = side(stream_of(spark, _SMALL_ROWS))
             times = _times(hg, work(stream), name == "gate", _SMALL_WARM_UP)
             if number > 0:
                 seen[name].append(times)
@@ -150,7 +150,7 @@ def _parts(spark: Any, hg: Any, work: Any, rounds: int) -> dict[str, Any]:
     }
 
 
-def _stream(spark: Any, rows: int) -> Any:
+def stream_of(spark: Any, rows: int) -> Any:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     stream = stream.option("startTimestamp", round(time.time() * 1000))
     return stream.option("advanceMillisPerBatch", 100).option("numPartitions", 2).load()
@@ -160,7 +160,7 @@ def batch_times(
     spark: Any, hg: Any, work: Any, rows: int, gated: bool, warm_up: int = WARM_UP_BATCHES
 ) -> dict[str, float]:
     """Median times of one round of one side."""
-    stream = _stream(spark, rows)
+    stream = stream_of(spark, rows)
     if gated:
         stream = hg.gate(stream, "orders", arrival="timestamp", identity=["value"])
     return _times(hg, work(stream), gated, warm_up)
