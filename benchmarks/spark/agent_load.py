@@ -115,7 +115,7 @@ def run(
 
 
 def _medians(rounds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for figure in ("p50_ms", "p99_ms"):
         values = [one[figure] for one in rounds]
         found |= {
