@@ -282,6 +282,15 @@ class TestModelBased:
             )  # fmt: skip
         assert controller.bias_seconds == pytest.approx(0.3, abs=0.02)
 
+    def test_the_bias_learns_nothing_from_batches_that_kept_something_else(self) -> None:
+        controller = ModelBasedController(ModelBasedSettings(latency_target_seconds=3.0))
+        for _ in range(50):  # shedding is switched off: 600 are kept where 170 were asked for
+            decision = controller.decide(
+                PeriodMeasurement(0.0, 6.0, 600, 600, 6.0, 600, latency_mean_seconds=9.0)
+            )
+            assert decision.keep_fraction < 0.5
+        assert controller.bias_seconds == 0.0
+
     def test_settings_are_checked(self) -> None:
         with pytest.raises(UsageError, match="an input buffer needs its period_seconds"):
             ModelBasedSettings(service=ServiceKind.INPUT_BUFFER)

@@ -82,6 +82,23 @@ def test_off_and_open_drop_nothing_and_say_what_would_have_gone(mode: Mode) -> N
     assert decision.why.wanted < 0.75
 
 
+def test_off_says_what_would_go_if_the_backlog_had_not_grown() -> None:
+    """A tuple costs 2 ms and 1,000 come in a second: half of them can be kept."""
+    off = Coordinator(CoordinatorSettings({"alerts": ALERTS}, mode=Mode.OFF))
+    wanted = []
+    for batch, seconds in enumerate((2.0, 4.0, 8.0, 16.0, 32.0)):  # each takes what has come
+        waiting = round(1000 * seconds / 2)
+        started = BatchStarted(seconds, "alerts", batch, {"orders": waiting}, seconds / 4)
+        [decision] = off.handle(started)
+        wanted.append(decision.why.wanted)
+        off.handle(
+            completed(
+                "alerts", batch, waiting, waiting, seconds, latency_mean_seconds=1.5 * seconds
+            )
+        )
+    assert wanted[2:] == pytest.approx([0.5, 0.5, 0.5], abs=0.06)
+
+
 def test_the_kill_switch_works_while_it_runs() -> None:
     coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
     assert keep(overloaded(coordinator))["orders"] < 1.0

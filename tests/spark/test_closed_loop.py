@@ -49,11 +49,19 @@ def test_latency_settles_at_the_target_and_grows_without_a_gate(
     wait_for(lambda: settles(rows_of(hg, "loop"), low, high), what="a latency near the target")
     rows = rows_of(hg, "loop")
     assert any(row["dropped"] and row["why"] == "feedback" for row in rows)
+    hg.mode("off")
+    wait_for(
+        lambda: rows_of(hg, "loop")[-1]["would_keep"] is not None, what="a batch that would shed"
+    )
+    off = rows_of(hg, "loop")[-1]
     hg.mode("open")
+    assert off["dropped"] == 0
+    assert 0.1 < off["would_keep"] < 0.9  # three times the capacity, on a machine that moves
 
     def grows() -> bool:
         last = rows_of(hg, "loop")[-1]
-        return bool(last["dropped"] == 0 and last["latency_mean_seconds"] > high)
+        passed = last["dropped"] == 0 and last["would_keep"] is None
+        return bool(passed and last["latency_mean_seconds"] > high)
 
     wait_for(grows, what="a latency that grows without a gate")
     hg.mode("on")
@@ -61,6 +69,7 @@ def test_latency_settles_at_the_target_and_grows_without_a_gate(
     later = rows_of(hg, "loop")[len(rows) :]
     opened = next(row for row in later if row["dropped"] == 0)  # one may be decided already
     assert opened["why"] in ("mode", "nothing")  # nothing: it would not shed anyway
+    assert "would have been dropped, but shedding was off" in str(hg.report())
 
 
 def test_a_dead_agent_stops_no_query_and_drops_nothing(

@@ -176,6 +176,15 @@ def test_an_error_in_a_decision_keeps_everything(query: Query) -> None:
     assert query.alarms.all()[-1].kind == "decision"
 
 
+def test_off_drops_nothing_and_remembers_what_would_stay(query: Query) -> None:
+    query.agent.set_mode(Mode.OFF)
+    assert not overload(query).sheds
+    assert query.run.why[3]["orders"] == "mode"
+    assert query.run.would_keep[3]["orders"] < 1.0
+    query.ask()  # for the same batch again: nothing waits
+    assert 3 not in query.run.would_keep
+
+
 def test_the_kill_switch_works_on_the_next_question(query: Query) -> None:
     overload(query)
     query.agent.set_mode(Mode.OPEN)

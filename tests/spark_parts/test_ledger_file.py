@@ -104,6 +104,19 @@ def test_committed_batches_without_numbers_are_named(tmp_path: Path) -> None:
     assert report.as_dict()["gates"][0]["dropped"] == 10
 
 
+def test_what_would_go_while_shedding_is_off_is_summed_up(tmp_path: Path) -> None:
+    book, run = book_with_run(tmp_path, ())
+    run.remember_would_keep(0, {"orders": 0.25})
+    for batch in (0, 1):
+        book.enter(run, report_of(batch), {})
+    rows = list(book.rows())
+    book.close_all()
+    assert [row["would_keep"] for row in rows] == [0.25, None]
+    report = Report("off", {"alerts": 3.0}, sum_up(rows), [])
+    assert report.as_dict()["gates"][0]["would_drop"] == 8  # of 10
+    assert "about 8 more would have been dropped, but shedding was off" in str(report)
+
+
 def test_a_disk_that_refuses_raises_an_alarm_and_rows_wait(tmp_path: Path) -> None:
     blocked = tmp_path / "ledger"
     alarms = Alarms()

@@ -10,8 +10,9 @@ percentile, of end-to-end latency meets the target. Once a period it
    target by a bias that takes up what the model misses (the integral part).
 
 The bias learns from the error of the prediction, not from the distance to the
-target, and only while the controller sheds. So it cannot wind up: an overload that
-shedding cannot cure is predicted, and teaches nothing. One error counts as at most
+target, and only while the controller sheds and what it asks for is done. So it cannot wind
+up: an overload that shedding cannot cure is predicted, and teaches nothing; nor does a batch
+that kept another share, because shedding is switched off or another loop decided. One error counts as at most
 a quarter of the target, the bias is at most half of it, and it fades when there is
 nothing to shed.
 
@@ -61,6 +62,9 @@ _LARGEST_BIAS = 0.5
 _BIAS_FADE = 0.9
 _MOST_WORTH = 0.5
 """Out of reach: the most time for processing, as a share of a batch that drops everything."""
+_DONE_WITHIN, _DONE_SIGMAS = 0.2, 3.0
+"""What was kept is what was asked for if it differs by at most this share and so many standard
+deviations of tuples that fall at random."""
 _LONGEST_INTERVAL = 10.0
 """A batch counts as at most this many times its predicted length (a clock may have jumped)."""
 
@@ -159,6 +163,7 @@ class ModelBasedController:
         self._estimator = CostEstimator(settings.cost_settings)
         self._rate_per_second: float | None = None
         self._promised_seconds: float | None = None  # what the model said of the next results
+        self._asked_fraction = 1.0  # to keep of what waited then
         self._shedding_seconds = 0.0
         self._ages = WaitingAge()
         self._is_buffer = settings.service is ServiceKind.INPUT_BUFFER
@@ -213,6 +218,7 @@ class ModelBasedController:
         )
         self._enter(ControlState.SHEDDING if decision.sheds else ControlState.OPEN, measurement)
         self._promise(predicted)
+        self._asked_fraction = decision.keep_fraction
         return decision
 
     def _is_beyond(self, measurement: PeriodMeasurement, expected: int) -> bool:
@@ -311,6 +317,8 @@ class ModelBasedController:
         promised = self._promised_seconds
         if promised is None or self.state is not ControlState.SHEDDING:
             return
+        if not self._was_done(measurement):
+            return
         settings = self.settings
         measured = measurement.latency_seconds(settings.percentile)
         if measured is None:
@@ -323,6 +331,12 @@ class ModelBasedController:
         bias = self.bias_seconds
         moved = bias + gain * _within(measured - promised - bias, _LARGEST_ERROR * target)
         self.bias_seconds = _within(moved, _LARGEST_BIAS * target)
+
+    def _was_done(self, measurement: PeriodMeasurement) -> bool:
+        """Was about the share kept that the last decision asked for?"""
+        asked = self._asked_fraction * measurement.offered_tuples
+        off = abs(measurement.kept_tuples - asked)
+        return off <= _DONE_WITHIN * asked + _DONE_SIGMAS * math.sqrt(asked)
 
 
 def _within(value: float, limit: float) -> float:

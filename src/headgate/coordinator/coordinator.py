@@ -155,7 +155,7 @@ class Coordinator:
 
     def _decide(self, state: QueryState, event: BatchStarted) -> list[Decision]:
         """One keep fraction for each gate of the query, composed of all loops."""
-        answer = state.ask(event)
+        answer = state.ask(event, self.mode is Mode.OFF)
         settings = state.settings
         plan = None if self._plan is None else self._plan.keep_fraction
         limit = self._class_limit(settings)

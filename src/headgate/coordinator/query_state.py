@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headgate.control import (
     ClassLoad,
@@ -19,7 +20,7 @@ from headgate.coordinator.decisions import Decision, SetKeepFraction
 from headgate.coordinator.events import BatchCompleted, BatchStarted, GateCount
 from headgate.coordinator.settings import QuerySettings, upstream_gates
 
-__all__ = ["QueryState"]
+__all__ = ["QueryState", "as_if_shed"]
 
 _REMEMBER_BATCHES = 64
 _RATE_MEMORY = 0.5
@@ -80,19 +81,31 @@ class QueryState:
                 return decision.keep_fraction
         return None
 
-    def ask(self, event: BatchStarted) -> KeepDecision | None:
+    def ask(self, event: BatchStarted, only_asked: bool = False) -> KeepDecision | None:
         """The controller's answer for what waits; None without a latency target.
 
         The last completed batch is learnt from once: a second batch that starts before
         the first has completed is decided with what is known.
+
+        only_asked: the answer is not carried out, so a backlog grows that would not be there.
+        Then the answer is for as much as would wait, see `as_if_shed`.
         """
         if self._controller is None:
             return None
+        if only_asked:
+            event = as_if_shed(event, self._longest_batch_seconds())
         waiting = self._waiting(event.waiting) if event.waiting else None
         if self._finished is None:
             blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
             return self._controller.decide(blank)
         return self._controller.decide(self._take_finished(waiting, event.waiting_age_seconds))
+
+    def _longest_batch_seconds(self) -> float:
+        """How long batches in a row may be that hold the target: see `micro_batch`."""
+        given, target = self.settings.controller_settings, self.settings.latency_target_seconds
+        percentile, period = given.get("percentile"), given.get("period_seconds", 0.0)
+        quantile = 0.5 if percentile is None else percentile / 100.0
+        return max((target or 0.0) / (1.0 + quantile), period)
 
     def _take_finished(
         self, waiting: int | None = None, waiting_age_seconds: float | None = None
@@ -253,6 +266,23 @@ class QueryState:
             rate = offered / event.duration_seconds
         if rate is not None:
             self.offered_per_second += (1 - _RATE_MEMORY) * (rate - self.offered_per_second)
+
+
+def as_if_shed(event: BatchStarted, longest_batch_seconds: float) -> BatchStarted:
+    """What would wait if the batches before had been no longer than this.
+
+    With batches of one length in a row, tuples are half of it old on average when their batch
+    begins. If they are older there is a backlog; the rate at which they came stays.
+
+    >>> event = as_if_shed(BatchStarted(20.0, "alerts", 3, {"orders": 6000}, 10.0), 2.0)
+    >>> event.waiting, event.waiting_age_seconds
+    ({'orders': 600}, 1.0)
+    """
+    age, most = event.waiting_age_seconds, longest_batch_seconds / 2.0
+    if age is None or age <= most:
+        return event
+    waiting = {gate: round(count * most / age) for gate, count in event.waiting.items()}
+    return replace(event, waiting=waiting, waiting_age_seconds=most)
 
 
 def _controller(settings: QuerySettings) -> LatencyController | None:

@@ -302,6 +302,7 @@ class Agent:
             run.empty_asks += 1
             run.looked_at_seconds = now
             self._return_turn(run.name, batch)
+            run.would_keep.pop(batch, None)
             sheds = any(share < 1.0 for share in run.answer.values()) or run.levels
             if not run.limits and sheds:
                 run.choose_levels({}, now)
@@ -333,6 +334,8 @@ class Agent:
             why[decision.gate] = decision.why.bound.value
         if self.mode is not Mode.ON:  # also for a batch that was decided before the change
             keep = dict.fromkeys(keep, 1.0)
+            if self.mode is Mode.OFF and not run.finite:
+                run.remember_would_keep(batch, _would_keep(run, decided))
         elif not run.finite:
             warm_up = dict.fromkeys(run.first_gates, run.warm_up_share(waiting))
             for name, limits in (("warm-up", warm_up), ("limit", run.limits)):
@@ -525,6 +528,12 @@ class Agent:
             if isinstance(decision, RaiseAlarm):
                 self.alarms.raise_alarm(decision.kind.value, decision.subject, decision.text)
         return decisions
+
+
+def _would_keep(run: QueryRun, decided: Sequence[SetKeepFraction]) -> dict[str, float]:
+    """What would be kept at each gate if shedding were on."""
+    shares = {d.gate: min(d.why.wanted, run.limits.get(d.gate, 1.0)) for d in decided}
+    return lowest_of_groups(shares, {}, run.choices)[0]
 
 
 def _tasks_of(run: QueryRun) -> int:

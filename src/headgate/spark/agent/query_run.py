@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headgate.coordinator import SetKeepFraction
 from headgate.spark.agent.decision import EVERYTHING, GateDecision
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _REMEMBER_BATCHES = 256
+_T = TypeVar("_T")
 
 
 class GateArray(Protocol):
@@ -144,6 +145,7 @@ class QueryRun:
         self.policies = dict(policies or {})
         self.states: PolicyStates | None = None
         self.why: OrderedDict[int, Mapping[str, str]] = OrderedDict()
+        self.would_keep: OrderedDict[int, Mapping[str, float]] = OrderedDict()
         self.rates: Mapping[str, float] = {}
         self.decision = GateDecision()
         self.query_class: str | None = None
@@ -268,9 +270,7 @@ class QueryRun:
 
     def remember_held(self, batch: int, seconds: float) -> None:
         """How long this batch waited for its turn."""
-        self.held[batch] = seconds
-        while len(self.held) > _REMEMBER_BATCHES:
-            self.held.popitem(last=False)
+        _remember(self.held, batch, seconds)
 
     def _values(self, gate: str, decision: GateDecision) -> tuple[int, ...]:
         choice = self.choices.get(gate, AT_RANDOM)
@@ -281,9 +281,11 @@ class QueryRun:
         return (salt, decision.threshold(gate), decision.cut_off(gate))
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
-        self.why[batch] = why
-        while len(self.why) > _REMEMBER_BATCHES:
-            self.why.popitem(last=False)
+        _remember(self.why, batch, why)
+
+    def remember_would_keep(self, batch: int, would_keep: Mapping[str, float]) -> None:
+        """What the gates would have been told if shedding were on."""
+        _remember(self.would_keep, batch, would_keep)
 
     def is_new(self, report: BatchReport) -> bool:
         return self.last_report is None or report.batch > self.last_report.batch
@@ -301,11 +303,8 @@ class QueryRun:
         if report.batch > next(reversed(self._counted), -1):
             runs_again = self.reports == 0 and report.batch not in self.why and report.moved
             taken = self._aside.popleft() if self._aside else self._take_counts()
-            self._counted[report.batch] = {
-                gate: seen for gate, seen in taken.items() if seen.offered or not runs_again
-            }
-            while len(self._counted) > _REMEMBER_BATCHES:
-                self._counted.popitem(last=False)
+            counted = {gate: s for gate, s in taken.items() if s.offered or not runs_again}
+            _remember(self._counted, report.batch, counted)
         return replace(report, gates={**report.gates, **self._counted.get(report.batch, {})})
 
     def set_counts_aside(self) -> None:
@@ -386,3 +385,10 @@ class QueryRun:
         if others + known.waiting == 0:
             return even
         return (even * others + known.age_seconds * known.waiting) / (others + known.waiting)
+
+
+def _remember(of_batches: OrderedDict[int, _T], batch: int, value: _T) -> None:
+    """The oldest go."""
+    of_batches[batch] = value
+    while len(of_batches) > _REMEMBER_BATCHES:
+        of_batches.popitem(last=False)

@@ -116,6 +116,7 @@ def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> li
             result_latency_p95_seconds=report.result_latency_p95_seconds(),
             letters=None if seen.letters is None else seen.letters.written,
             letters_left=None if seen.letters is None else seen.letters.left,
+            would_keep=run.would_keep.get(report.batch, {}).get(gate),
             **_policy_fields(run, report, gate, seen),
         )
         for (gate, seen), decision in zip(report.gates.items(), decisions, strict=True)

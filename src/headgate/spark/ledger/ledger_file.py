@@ -38,6 +38,7 @@ class LedgerLine:
     and digest (JSON, by group) are there for gates with a policy; letters (dead letters
     written) and letters_left (that were to be written and are not) for gates with letters.
     result_* are of the whole query and there where its results are measured.
+    would_keep is there while shedding is off: the share that would be kept if it were on.
     """
 
     time_seconds: float
@@ -71,6 +72,7 @@ class LedgerLine:
     result_latency_p95_seconds: float | None = None
     letters: int | None = None
     letters_left: int | None = None
+    would_keep: float | None = None
 
 
 class Line(Protocol):

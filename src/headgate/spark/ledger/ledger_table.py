@@ -19,7 +19,7 @@ LEDGER_SCHEMA = (
     "event_time_max_micros bigint, "
     "level int, dropped_by_level array<bigint>, odd bigint, digest string, "
     "result_rows bigint, result_latency_mean_seconds double, result_latency_p95_seconds double, "
-    "letters bigint, letters_left bigint"
+    "letters bigint, letters_left bigint, would_keep double"
 )
 
 

@@ -14,7 +14,10 @@ __all__ = ["GateSums", "Report", "sum_up"]
 
 @dataclass(slots=True)
 class GateSums:
-    """Sums over all counted batches of one gate of one query."""
+    """Sums over all counted batches of one gate of one query.
+
+    would_drop: tuples that would have been dropped while shedding was off.
+    """
 
     batches: int = 0
     uncounted_batches: int = 0
@@ -30,6 +33,7 @@ class GateSums:
     last_result_latency_mean_seconds: float | None = None
     letters: int | None = None
     letters_left: int = 0
+    would_drop: float = 0.0
 
     @property
     def balances(self) -> bool:
@@ -70,6 +74,7 @@ class Report:
                     "offered": sums.offered,
                     "kept": sums.kept,
                     "dropped": sums.dropped,
+                    "would_drop": round(sums.would_drop),
                     "lost": sums.lost,
                     "letters": sums.letters,
                     "letters_left": sums.letters_left,
@@ -96,6 +101,10 @@ class Report:
                 f"{query} / {gate}: {sums.offered} offered = {sums.kept} kept + {sums.dropped} "
                 f"dropped ({share:.3g} %) in {sums.batches} batches"
             )
+            if round(sums.would_drop):
+                lines.append(
+                    f"  about {sums.would_drop:.0f} more would have been dropped, but shedding was off"
+                )
             if sums.lost:
                 lines.append(f"  {sums.lost} were gone at the source before they could be offered")
             if sums.uncounted_batches:
@@ -137,6 +146,9 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
         entry.kept += row["kept"]
         entry.dropped += row["dropped"]
         entry.lost += row.get("lost") or 0
+        would_keep = row.get("would_keep")
+        if would_keep is not None:
+            entry.would_drop += (1.0 - would_keep) * row["offered"]
         if row.get("letters") is not None:
             entry.letters = (entry.letters or 0) + row["letters"]
             entry.letters_left += row.get("letters_left") or 0
