@@ -10,11 +10,11 @@ percentile, of end-to-end latency meets the target. Once a period it
    target by a bias that takes up what the model misses (the integral part).
 
 The bias learns from the error of the prediction, not from the distance to the
-target, and only while the controller sheds and what it asks for is done. So it cannot wind
-up: an overload that shedding cannot cure is predicted, and teaches nothing; nor does a batch
-that kept another share, because shedding is switched off or another loop decided. One error counts as at most
-a quarter of the target, the bias is at most half of it, and it fades when there is
-nothing to shed.
+target, and only while the controller sheds and what it asks for is done. So it cannot
+wind up: an overload that shedding cannot cure is predicted, and teaches nothing; nor
+does a batch that kept another share, because shedding is switched off or another loop
+decided. One error counts as at most a quarter of the target, the bias is at most half
+of it, and it fades when there is nothing to shed.
 
 States (`ControlState`): COLD until a cost is known, then OPEN while everything fits
 and SHEDDING while it does not. Any state may follow any other but COLD, which never
