@@ -105,7 +105,7 @@ class QueryState:
         given, target = self.settings.controller_settings, self.settings.latency_target_seconds
         percentile, period = given.get("percentile"), given.get("period_seconds", 0.0)
         quantile = 0.5 if percentile is None else percentile / 100.0
-        return max((target or 0.0) / (1.0 + quantile), float(period))
+        return float(max((target or 0.0) / (1.0 + quantile), period))
 
     def _take_finished(
         self, waiting: int | None = None, waiting_age_seconds: float | None = None
