@@ -102,8 +102,8 @@ class Report:
                 f"dropped ({share:.3g} %) in {sums.batches} batches"
             )
             if round(sums.would_drop):
-                count = f"{sums.would_drop:.0f}"
-                lines.append(f"  about {count} more would have been dropped, but shedding was off")
+                more = f"about {sums.would_drop:.0f} more would have been dropped"
+                lines.append(f"  {more}, but shedding was off")
             if sums.lost:
                 lines.append(f"  {sums.lost} were gone at the source before they could be offered")
             if sums.uncounted_batches:
