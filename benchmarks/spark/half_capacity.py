@@ -1,10 +1,11 @@
 """What a gate costs when there is nothing to shed and half of the capacity is used.
 
 Three queries run for minutes in one session: one with a gate and two without, else the same. They
-take turns by the clock, a batch a second, so a batch with a gate and the two beside it see the
-same machine. Each batch has as many rows as the query does in half a second when saturated and
-without a gate (the median of some rounds of this run). The queries are `cheap`, `parsing` and
-`heavy` of `overhead`.
+take turns by the clock, a batch every half second, so a batch with a gate and the two beside it
+see the same machine. Each batch has as many rows as the query does in half of that time when
+saturated and without a gate (the median of some rounds of this run). The queries are `cheap`,
+`parsing` and `heavy` of `overhead`. Longer batches are no better to compare: on a machine that is
+shared with others the same batch takes a sixth longer or shorter each time, whatever its length.
 
 `extra` is the time of a batch with a gate less the mean of the two without that come next to it,
 `noise` the difference of these two, which is what this way to measure shows where nothing
@@ -35,11 +36,11 @@ from headgate.spark.local_session import PLAIN_FILES
 
 __all__ = ["run"]
 
-JVMS = 3
-BATCHES = 30
+JVMS = 2
+BATCHES = 60
 _SIDES = ("gate", "plain", "plain too")
-_SLOT_MS = 1000
-_WARM_UP_BATCHES = 20
+_SLOT_MS = 500
+_WARM_UP_BATCHES = 40
 _SATURATED_ROUNDS = 3
 _SETTINGS = {**PLAIN_FILES, "spark.driver.extraJavaOptions": "-XX:-UseCodeCacheFlushing"}
 _PARTS = {
@@ -135,12 +136,12 @@ def intervals_in_turn(now_ms: int, slot_ms: int, sides: int) -> tuple[int, ...]:
     a few milliseconds are therefore at quite different places now, and drift apart slowly.
 
     >>> intervals = intervals_in_turn(1_790_000_000_000, 1000, 3)
-    >>> places = sorted(1_790_000_100_000 % interval for interval in intervals)
+    >>> places = sorted(1_790_000_200_000 % interval for interval in intervals)
     >>> [round(later - sooner, -2) for sooner, later in zip(places, places[1:])]
     [1000, 1000]
     """
     whole = sides * slot_ms
-    middle = now_ms + 100 * slot_ms  # of what is measured, about
+    middle = now_ms + 200 * slot_ms  # of what is measured, about
     best: tuple[float, tuple[int, ...]] = (float("inf"), ())
     for first in range(round(0.95 * whole), round(1.05 * whole)):
         place = middle % first
