@@ -19,6 +19,7 @@ from headgate.cli.run_options import (
 )
 from headgate.errors import UsageError
 from headgate.network import Source, parse_network
+from headgate.spark.local_session import PLAIN_FILES, fast_files
 from headgate.spark.networks.network_report import NetworkReport, QueryFigures
 from tests.cli.conftest import TWO_CHAINS, Headgate
 
@@ -116,3 +117,12 @@ def test_a_run_without_figures_says_so() -> None:
     with console.capture() as capture:
         console.print(summary(empty))
     assert "Too short for figures" in capture.get()
+
+
+def test_rocks_db_gets_the_usual_file_system() -> None:
+    setting = "spark.sql.streaming.stateStore.providerClass"
+    package = "org.apache.spark.sql.execution.streaming.state"
+    rocks = {setting: f"{package}.RocksDBStateStoreProvider"}
+    assert fast_files(rocks) == rocks
+    usual = {setting: f"{package}.HDFSBackedStateStoreProvider"}
+    assert fast_files(usual) == {**PLAIN_FILES, **usual}

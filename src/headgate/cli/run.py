@@ -23,7 +23,7 @@ from headgate.cli.run_options import (
 from headgate.cli.terminal import errors, output, print_json, quiet_interrupt
 from headgate.network import Network, load_network
 from headgate.simulation.arrivals import Arrivals
-from headgate.spark.local_session import PLAIN_FILES, check_machine, start_spark
+from headgate.spark.local_session import check_machine, fast_files, start_spark
 from headgate.spark.networks.network_needs import problems_to_run
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def run(
     priorities = None if classes is None else parse_priorities(classes)
     settings = parse_settings(conf or [])
     if checkpoint is None:  # nobody goes on from these files with other settings
-        settings = {**PLAIN_FILES, **settings}
+        settings = fast_files(settings)
     with tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         chosen = _settings(loads, directory, priorities, stand_ins, checkpoint)

@@ -22,7 +22,7 @@ from headgate.errors import DemoError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PLAIN_FILES", "check_machine", "java_major", "machine", "start_spark"]
+__all__ = ["PLAIN_FILES", "check_machine", "fast_files", "java_major", "machine", "start_spark"]
 
 CORES = 2
 PLAIN_FILES: Mapping[str, str] = {
@@ -35,7 +35,8 @@ PLAIN_FILES: Mapping[str, str] = {
 """Settings with which a checkpoint on a local disk starts no process.
 
 Hadoop's usual local file system writes a checksum beside every file and starts a process (chmod)
-for it. With short batches that is most of the time of a batch.
+for it. With short batches that is most of the time of a batch. Not for Spark's RocksDB state store:
+it copies its files with the usual one, and fails.
 """
 _GOOD_JAVA = (17, 21)
 _INSTALL_JAVA = (
@@ -43,6 +44,12 @@ _INSTALL_JAVA = (
     "openjdk@17 (Homebrew), or set JAVA_HOME"
 )
 _OTHERWISE = "`headgate demo --simulated` needs no Java: it computes on a model and runs nothing"
+
+
+def fast_files(settings: Mapping[str, str]) -> dict[str, str]:
+    """`settings` with `PLAIN_FILES` below them, unless the state store cannot do with these."""
+    provider = settings.get("spark.sql.streaming.stateStore.providerClass", "")
+    return dict(settings) if "RocksDB" in provider else {**PLAIN_FILES, **settings}
 
 
 def check_machine(what: str = "the demo", otherwise: str = _OTHERWISE) -> None:
