@@ -92,7 +92,7 @@ class Phase:
 class Workload:
     """The session, the ten queries and the rates of their classes."""
 
-    def __init__(self, directory: Path, controller: str = "none", longer: float = 1.0) -> None:
+    def __init__(self, directory: Path, longer: float = 1.0) -> None:
         from pyspark.sql import SparkSession
 
         import headgate
@@ -116,7 +116,6 @@ class Workload:
         self.queries: list[Any] = []
         self.targets_seconds = {n: longer * seconds for n, seconds in TARGETS_SECONDS.items()}
         self._directory = directory
-        self._controller = controller
 
     def start(self) -> None:
         for query_class, kinds in QUERIES.items():
@@ -159,11 +158,20 @@ class Workload:
         """No turns, nothing dropped."""
         self.hg.mode("open")
 
-    def govern(self, changes: Mapping[str, Any]) -> None:
-        """Fresh class loops with these settings changed."""
+    def govern(self, changes: Mapping[str, Any], controller: str = "model") -> None:
+        """Fresh class loops with these settings changed, and queries with this controller."""
         self.hg.mode("on")
         settings: ClassSettings = replace(self.settings, **changes)
-        self.hg._agent._handle(SettingsChanged(time.time(), classes=settings))
+        queries = {
+            name: replace(
+                known,
+                controller=controller,
+                controller_settings={"period_seconds": 0.0} if controller == "model" else {},
+            )
+            for name, known in self.hg._agent.coordinator.queries.items()
+        }
+        changed = SettingsChanged(time.time(), queries=queries, classes=settings)
+        self.hg._agent._handle(changed)
 
     def drain(self, longest_seconds: float = 180.0) -> float:
         """No more rows; wait until all that waits is done: every query began a batch since.
@@ -270,7 +278,6 @@ class Workload:
             name=name,
             priority=query_class,
             latency=self.targets_seconds[query_class],
-            controller=self._controller,
         )
         self.queries.append(query)
 

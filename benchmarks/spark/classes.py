@@ -11,7 +11,8 @@ per class     a shedder for each class, which follows the paper's equation 1; tu
 fixed shares  Headgate's loop for micro-batches, with lending of shares switched off
 lending       Headgate as it is
 
-In the first two a query is due when it has rows, as in the paper. In the others it leaves its
+In the first two a query is due when it has rows, as in the paper, and the class loops alone decide
+what goes. In the others each query has its own latency controller too, as for a user. It leaves its
 turns to those that need them until its results would be older than half of its target, and
 that is lending too: so "per class" and not "fixed shares" is the scheme without it.
 """
@@ -213,7 +214,8 @@ def _use(work: Workload, scheme: str) -> None:
     if scheme == "open":
         work.let_all_run()
     else:
-        work.govern(CHANGES[scheme])
+        as_in_the_paper = CHANGES[scheme].get("by_quota") is False
+        work.govern(CHANGES[scheme], "none" if as_in_the_paper else "model")
 
 
 def claims(found: Mapping[str, Any]) -> dict[str, bool]:
@@ -293,17 +295,15 @@ def run(
     """The parts by name. `sizes` go to `tables`."""
     results: dict[str, Any] = {}
     results["cost"] = f"each kept row holds its task slot for {DELAY_MS} ms"
-    # the class loops alone decide what goes in the tables, as in the paper; beside them each
-    # query's own latency controller, as for a user, where throughput is compared
-    measured: dict[str, tuple[Callable[[Workload, float], dict[str, Any]], str, float]] = {
-        "tables": (partial(tables, **sizes), "none", 1.0),
-        "throughput": (all_throughputs, "model", 1.0),
-        "long targets": (long_throughputs, "model", LONGER),
+    measured: dict[str, tuple[Callable[[Workload, float], dict[str, Any]], float]] = {
+        "tables": (partial(tables, **sizes), 1.0),
+        "throughput": (all_throughputs, 1.0),
+        "long targets": (long_throughputs, LONGER),
     }
     for part in parts:
         if part in measured:
-            measure, controller, longer = measured[part]
-            with _running(controller, longer) as work:
+            measure, longer = measured[part]
+            with _running(longer) as work:
                 if "capacity_rows_per_second" not in results:
                     results["capacity_rows_per_second"] = measured_capacity(work)
                     _say(f"capacity {results['capacity_rows_per_second']:.0f} rows a second")
@@ -314,9 +314,9 @@ def run(
 
 
 @contextmanager
-def _running(controller: str, longer: float) -> Iterator[Workload]:
+def _running(longer: float) -> Iterator[Workload]:
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:
-        work = Workload(Path(directory), controller, longer)
+        work = Workload(Path(directory), longer)
         try:
             work.start()
             _say("queries started")

@@ -338,3 +338,39 @@ def test_a_target_for_a_percentile_is_compared_with_that_percentile() -> None:
     mean = QueryState(QuerySettings(("rows",), 6.0, "gold"))
     mean.complete(replace(batch, latency_percentiles_seconds={95.0: 5.0}))
     assert mean.last_response == 1.0
+
+
+def late_gold(rows: int) -> tuple[Coordinator, SetKeepFraction]:
+    """Gold asks for 10 ms a row and 50 rows a second, half of the node; others made it wait."""
+    settings = replace(SPARK, by_quota=True)
+    queries = {
+        name: QuerySettings(("rows",), 6.0, name, controller)
+        for name, controller in (("gold", "model"), ("bronze", "none"))
+    }
+    node = Coordinator(CoordinatorSettings(queries, classes=settings))
+    now = 0.0
+    for batch in range(6):
+        size = 40 + 10 * batch
+        node.handle(BatchStarted(now, "gold", batch, {"rows": size}, 1.0))
+        now += size * 0.01
+        counts = {"rows": GateCount(size, size, 0)}
+        seconds = size * 0.01
+        node.handle(BatchCompleted(now, "gold", batch, seconds, seconds, counts, 2.0))
+        node.handle(Tick(now))
+        now += 1.0
+    decisions = node.handle(BatchStarted(now, "gold", 6, {"rows": rows}, rows / 100.0))
+    return node, next(d for d in decisions if isinstance(d, SetKeepFraction))
+
+
+def test_a_query_of_a_class_that_fits_catches_up_before_it_sheds() -> None:
+    node, decision = late_gold(400)  # 4 s old on average, and 4 s to process
+    assert node.classes is not None
+    assert node.classes.fits("gold")
+    assert decision.keep_fraction == 1.0
+    assert decision.why.feedback == 1.0
+
+
+def test_it_sheds_when_its_results_would_be_twice_as_old_as_its_target() -> None:
+    _, decision = late_gold(800)  # 8 s old on average and 8 s to process; twice the target is 12 s
+    assert decision.why.bound is Bound.FEEDBACK
+    assert decision.keep_fraction == pytest.approx(0.5, abs=0.03)

@@ -201,8 +201,22 @@ def test_the_first_batch_teaches_nothing_and_bounds_the_second(query: Query) -> 
     query.finish(900, 9.0)
     decision = query.ask()
     assert query.run.why[1]["orders"] == "warm-up"
-    waiting = query.run.rates["orders"] * 9.0
-    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 900 / waiting, rel=0.2)
+    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 6.0 / 9.0, rel=0.1)
+
+
+def test_the_second_batch_may_be_as_large_as_the_first(query: Query) -> None:
+    query.ask()
+    query.finish(900, 9.0)
+    query.ask()
+    query.run.rates = {"orders": 10.0}
+    assert query.run.warm_up_share({"orders": 1800}) == pytest.approx(0.5)
+
+
+def test_the_second_batch_keeps_what_is_guaranteed(query: Query) -> None:
+    query.run.keep_at_least = 0.8
+    query.ask()
+    query.finish(900, 9.0)
+    assert query.ask().threshold("orders") == pytest.approx(0.8 * EVERYTHING)
 
 
 def test_after_a_replay_all_waits_that_arrived_since_it_was_logged(query: Query) -> None:
@@ -212,8 +226,7 @@ def test_after_a_replay_all_waits_that_arrived_since_it_was_logged(query: Query)
     query.finish(1000, 9.0, older_seconds=60.0)
     decision = query.ask()
     assert query.run.why[1]["orders"] == "warm-up"
-    waiting = query.run.rates["orders"] * 69.0
-    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 100 / waiting, rel=0.2)
+    assert decision.threshold("orders") == pytest.approx(EVERYTHING * 6.0 / 69.0, rel=0.1)
 
 
 def test_a_first_batch_within_the_target_bounds_nothing(query: Query) -> None:

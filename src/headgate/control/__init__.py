@@ -35,6 +35,7 @@ from headgate.control.contract import (
 from headgate.control.cost_estimate import CostEstimator, CostSettings, TupleCosts
 from headgate.control.dissp import DisspController, DisspSettings, largest_stable_gain
 from headgate.control.headroom import (
+    PATIENCE,
     HeadroomAction,
     HeadroomDecision,
     HeadroomMonitor,
@@ -73,6 +74,7 @@ from headgate.control.spark_pid import SparkPid, SparkPidSettings
 
 __all__ = [
     "LATENCY_CONTROLLERS",
+    "PATIENCE",
     "Alarm",
     "ClassLoad",
     "ClassReport",

@@ -55,6 +55,7 @@ from headgate.control.load import ClassLoad
 from headgate.errors import UsageError
 
 __all__ = [
+    "PATIENCE",
     "HeadroomAction",
     "HeadroomDecision",
     "HeadroomMonitor",
@@ -67,7 +68,7 @@ _FOLLOW = 0.5
 """How fast the smoothed response follows; the response is compared with it to see a trend."""
 _NO_CHANGE = 0.005
 """A response that moved by less than this share of the target did not move."""
-_PATIENCE = 2.0
+PATIENCE = 2.0
 """Times the target: so late may a class be whose load fits, before it sheds."""
 _SHORT = 0.1
 """Below this share of the target a rise means nothing."""
@@ -213,7 +214,7 @@ class HeadroomMonitor:
         total = load.total
         if not self._is_short(response_seconds):
             self._set(min(self.headroom, most))
-        longest = self.settings.delay_target_seconds * (_PATIENCE if total <= least else 1.0)
+        longest = self.settings.delay_target_seconds * (PATIENCE if total <= least else 1.0)
         if response_seconds is not None and response_seconds > longest:
             least = 0.0
         self._set(max(self.headroom, least))

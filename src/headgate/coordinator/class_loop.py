@@ -52,6 +52,7 @@ class ClassLoop:
         self.portions = dict(self.original)
         self.keep_fraction = dict.fromkeys(self.original, 1.0)
         self.usage = dict.fromkeys(self.original, 0.0)
+        self._fits = dict.fromkeys(self.original, False)
         self._needs = ClassNeeds()
         self._scheduler = ClassScheduler(self._quotas())
         self._monitors = {name: self._monitor(name) for name in self.original}
@@ -65,6 +66,13 @@ class ClassLoop:
     def headrooms(self) -> dict[str, float]:
         """The capacity that each class is found to have, node seconds per second."""
         return {name: monitor.headroom for name, monitor in self._monitors.items()}
+
+    def fits(self, name: str) -> bool:
+        """True while the turns give the class as much as its load asks for.
+
+        False where turns are not counted as capacity (`by_quota`): then nobody knows.
+        """
+        return self._fits[name]
 
     def next_class(self, ready: Collection[str]) -> str | None:
         """The class that runs now."""
@@ -150,6 +158,7 @@ class ClassLoop:
         nothing is shed by load alone.
         """
         monitor, target = self._monitors[name], self.delay_target_seconds(name)
+        self._fits[name] = given is not None and given >= load.total
         if target is None or (response_seconds is None and self.settings.batch_every is not None):
             self.keep_fraction[name] = 1.0
             self.usage[name] = load.total / monitor.headroom
@@ -158,7 +167,7 @@ class ClassLoop:
         if given is None:
             decision = monitor.step(load, response_seconds)
         else:
-            most = given if given < load.total else math.inf
+            most = math.inf if self._fits[name] else given
             decision = monitor.step(load, response_seconds, given, most)
         self.keep_fraction[name] = decision.keep_fraction
         self.usage[name] = decision.usage

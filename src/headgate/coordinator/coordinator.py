@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from headgate.control import KeepDecision
+from headgate.control import PATIENCE
 from headgate.coordinator.class_cycle import class_cycle
 from headgate.coordinator.class_loop import ClassLoop
 from headgate.coordinator.composition import composed_keep, scaled_to
@@ -167,9 +167,9 @@ class Coordinator:
         if answer is not None:
             wanted, note = 1.0, answer.reason
             if answer.sheds:
-                wanted = answer.keep_fraction
+                wanted = max(answer.keep_fraction, self._patience(state, event))
                 if len(gates) > 1:
-                    fed_back = self._feedback(state, event, answer, plan or {})
+                    fed_back = self._feedback(state, event, wanted, plan or {})
         decisions: list[Decision] = []
         for gate in gates:
             planned = None if plan is None else plan.get(gate)
@@ -188,10 +188,10 @@ class Coordinator:
         self,
         state: QueryState,
         event: BatchStarted,
-        answer: KeepDecision,
+        fraction: float,
         plan: Mapping[str, float],
     ) -> Mapping[str, float]:
-        """The controller's one fraction for the query, laid over several gates as the plan does.
+        """One fraction for the query, laid over several gates as the plan does.
 
         Of gates in series the first one drops: that saves the most, and a tuple is not
         thinned twice for the same reason.
@@ -199,8 +199,21 @@ class Coordinator:
         gates = state.settings.gates
         first = set(state.first_gates(gates))
         planned = {gate: plan.get(gate, 1.0) for gate in gates if gate in first}
-        laid = scaled_to(answer.keep_fraction, planned, event.waiting)
+        laid = scaled_to(fraction, planned, event.waiting)
         return dict.fromkeys(gates, 1.0) | laid
+
+    def _patience(self, state: QueryState, event: BatchStarted) -> float:
+        """The share that is kept although the controller would shed; 0 where it may.
+
+        A query whose class fits its turns is late because others had the machine just now. It
+        has a right to its part of it and catches up, so nothing of it falls before its results
+        would be as late as its class may be.
+        """
+        query_class = state.settings.query_class
+        if self._classes is None or query_class is None or not self._classes.fits(query_class):
+            return 0.0
+        others = sum(1 for name in self._turns.running if name != event.query)
+        return state.share_within(event, PATIENCE, 1.0 / (1 + others))
 
     def _class_limit(self, settings: QuerySettings) -> float | None:
         if self._classes is None or settings.query_class is None:

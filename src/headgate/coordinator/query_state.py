@@ -215,6 +215,26 @@ class QueryState:
             return 0.0
         return self._fixed_seconds + costs.busy_seconds(waiting, waiting)
 
+    def share_within(self, event: BatchStarted, targets: float, server_share: float) -> float:
+        """The share of what waits that can be kept with results at most so many targets old.
+
+        server_share: the part of the node that the batch has while it runs. 0 as long as costs
+        or ages are not known, and while the last results were older than that: then what is
+        known is wrong.
+        """
+        target, costs = self.settings.latency_target_seconds, self._costs.costs
+        waiting, age = self._waiting(event.waiting), event.waiting_age_seconds
+        if target is None or costs is None or age is None or waiting <= 0:
+            return 0.0
+        if self._last_response is None or self._last_response > targets * target:
+            return 0.0
+        left = (targets * target - 2.0 * self.settings.quantile * age) * server_share
+        left -= self._fixed_seconds + costs.busy_seconds(waiting, 0)
+        needed = costs.processing_seconds * waiting
+        if left <= 0.0:
+            return 0.0
+        return 1.0 if left >= needed else left / needed
+
     @property
     def last_response(self) -> float | None:
         """Latency of the last batch that taught something; it stands until the next one.

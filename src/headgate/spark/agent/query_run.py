@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _REMEMBER_BATCHES = 256
+_WARM_UP_TARGETS = 2.0
 _T = TypeVar("_T")
 
 
@@ -319,7 +320,8 @@ class QueryRun:
     def warm_up_share(self, waiting: Mapping[str, int]) -> float:
         """What the second batch of a run may keep when the first took longer than the target.
 
-        No cost is known yet. As many tuples as the first batch kept are known to end.
+        No cost is known yet: the first batch was cold. So as much stays as comes in two targets,
+        or as many tuples as the first batch kept, which are known to end.
         """
         first, target = self.last_report, self.target_seconds
         if self.reports != 1 or first is None or target is None:
@@ -327,7 +329,9 @@ class QueryRun:
         if first.duration_seconds <= target or first.offered == 0:
             return 1.0
         ended = sum(gate.kept for gate in first.gates.values()) or first.offered
-        return min(1.0, ended / max(1, sum(waiting.values())))
+        fresh = _WARM_UP_TARGETS * target * sum(self.rates.get(gate, 0.0) for gate in waiting)
+        share = max(ended, fresh) / max(1, sum(waiting.values()))
+        return min(1.0, max(share, self.keep_at_least))
 
     def cut_offs(self, now_seconds: float) -> dict[str, int]:
         """Where tuples may wait that are too old: what is older falls, by gate.
