@@ -92,7 +92,7 @@ class Phase:
 class Workload:
     """The session, the ten queries and the rates of their classes."""
 
-    def __init__(self, directory: Path, longer: float = 1.0) -> None:
+    def __init__(self, directory: Path) -> None:
         from pyspark.sql import SparkSession
 
         import headgate
@@ -114,7 +114,7 @@ class Workload:
         self.hg = headgate.attach(self.spark, timeout="20s", classes=self.settings)
         self.loads = {n: LoadByTime(self.spark, i) for i, n in enumerate(PRIORITIES)}
         self.queries: list[Any] = []
-        self.targets_seconds = {n: longer * seconds for n, seconds in TARGETS_SECONDS.items()}
+        self.targets_seconds = dict(TARGETS_SECONDS)
         self._directory = directory
 
     def start(self) -> None:
