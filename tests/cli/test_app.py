@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -69,3 +73,27 @@ def test_ctrl_c_is_noted_once_and_the_second_one_ends_the_command() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def imported_by(statement: str) -> set[str]:
+    """The distributions of what a fresh Python has loaded behind the statement."""
+    script = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    known = packages_distributions()
+    return {d.lower() for name in done.stdout.split() for d in known.get(name, ())}
+
+
+def test_attach_loads_nothing_that_the_extra_spark_does_not_install() -> None:
+    """What the installing of the README gives must be enough; here everything is installed."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    extras = {name: {_name(line) for line in lines} for name, lines in optional.items()}
+    loaded = imported_by("import headgate; headgate.attach")
+    assert {"pyspark", "numpy"} <= loaded
+    assert loaded & (set.union(*extras.values()) - extras["spark"]) == set()
+    assert "datasketches" not in loaded  # needed by two digests only, also on executors
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[<>=]", requirement)[0].lower()

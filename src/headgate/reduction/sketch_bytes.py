@@ -1,13 +1,34 @@
-"""Sketches as JSON text and back, with the checks that foreign bytes need."""
+"""Sketches: the library, loaded where one is made; as JSON text and back, with the checks that
+foreign bytes need.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-__all__ = ["bytes_from_json", "bytes_to_json", "opened"]
+from headgate.errors import UsageError
+
+__all__ = ["bytes_from_json", "bytes_to_json", "datasketches", "opened"]
+
+
+def datasketches() -> ModuleType:
+    """The library of the sketches; only the digests that need it load it.
+
+    UsageError where it is not installed: a gate without such digests works without it.
+    """
+    try:
+        import datasketches as library
+    except ModuleNotFoundError as error:
+        if error.name != "datasketches":
+            raise
+        text = "DISTINCT and FREQUENT need datasketches: pip install 'headgate[reduction]'"
+        raise UsageError(text) from error
+    made: ModuleType = library
+    return made
 
 
 def bytes_to_json(content: bytes) -> str:

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import datasketches
-
 from headgate.reduction.digest_contract import DigestKind, counted_keys
 from headgate.reduction.queues import Queue
-from headgate.reduction.sketch_bytes import bytes_from_json, bytes_to_json, opened
+from headgate.reduction.sketch_bytes import bytes_from_json, bytes_to_json, datasketches, opened
 
 __all__ = ["Distinct"]
 
@@ -33,7 +31,7 @@ class Distinct(DigestKind):
         return _merged()
 
     def of(self, queue: Queue) -> bytes:
-        sketch = datasketches.update_theta_sketch(_LG_K)
+        sketch = datasketches().update_theta_sketch(_LG_K)
         for key in counted_keys(queue, self.attribute or ""):
             sketch.update(key)
         return _merged(sketch)
@@ -57,11 +55,11 @@ class Distinct(DigestKind):
 
 
 def _open(content: bytes) -> Any:
-    return opened(datasketches.compact_theta_sketch.deserialize, content)
+    return opened(datasketches().compact_theta_sketch.deserialize, content)
 
 
 def _merged(*sketches: Any) -> bytes:
-    union = datasketches.theta_union(_LG_K)
+    union = datasketches().theta_union(_LG_K)
     for sketch in sketches:
         union.update(sketch)
     return bytes(union.get_result().serialize())

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import datasketches
-
 from headgate.reduction.digest_contract import LONGEST_KEY, DigestKind, counted_keys
 from headgate.reduction.parameters import COUNT, parameter
 from headgate.reduction.queues import Queue
-from headgate.reduction.sketch_bytes import bytes_from_json, bytes_to_json, opened
+from headgate.reduction.sketch_bytes import bytes_from_json, bytes_to_json, datasketches, opened
 
 __all__ = ["Frequent"]
 
@@ -33,17 +31,17 @@ class Frequent(DigestKind):
     count: int = parameter(COUNT, 10)
 
     def nothing(self) -> bytes:
-        return bytes(datasketches.frequent_strings_sketch(_LG_SIZE).serialize())
+        return bytes(datasketches().frequent_strings_sketch(_LG_SIZE).serialize())
 
     def of(self, queue: Queue) -> bytes:
-        sketch = datasketches.frequent_strings_sketch(_LG_SIZE)
+        sketch = datasketches().frequent_strings_sketch(_LG_SIZE)
         for key, count in counted_keys(queue, self.attribute or "").items():
             sketch.update(key, count)
         return bytes(sketch.serialize())
 
     def merge(self, left: bytes, right: bytes) -> bytes:
         first, second = sorted((left, right))  # so that the order of the two does not matter
-        merged = datasketches.frequent_strings_sketch(_LG_SIZE)  # whatever size a part claims
+        merged = datasketches().frequent_strings_sketch(_LG_SIZE)  # whatever size a part claims
         merged.merge(_open(first))
         merged.merge(_open(second))
         return bytes(merged.serialize())
@@ -67,9 +65,9 @@ class Frequent(DigestKind):
 
 
 def _items(sketch: Any) -> list[Any]:
-    kind = datasketches.frequent_items_error_type.NO_FALSE_NEGATIVES
+    kind = datasketches().frequent_items_error_type.NO_FALSE_NEGATIVES
     return list(sketch.get_frequent_items(kind))
 
 
 def _open(content: bytes) -> Any:
-    return opened(datasketches.frequent_strings_sketch.deserialize, content)
+    return opened(datasketches().frequent_strings_sketch.deserialize, content)
