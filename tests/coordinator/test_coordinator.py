@@ -340,3 +340,21 @@ def test_a_measured_capacity_makes_a_new_plan() -> None:
     assert more == pytest.approx({"shared->heavy": 0.8})
     again = coordinator.handle(RatesObserved(2.0, {"a": 0.2}, capacities={"A": 1.4}))
     assert again == []
+
+
+def test_a_target_out_of_reach_is_said_once_and_only_when_it_stays_so() -> None:
+    """A batch without tuples takes 4 s; the target is 3 s."""
+    coordinator = Coordinator(CoordinatorSettings({"alerts": ALERTS}))
+    said = []
+    for batch in range(12):
+        waiting = 1000 + 10 * (batch % 3)
+        found = coordinator.handle(BatchStarted(5.0 * batch, "alerts", batch, {"orders": waiting}))
+        said.append([d.text for d in found if isinstance(d, RaiseAlarm)])
+        kept = round(waiting * keep(found)["orders"])
+        busy = 4.0 + 0.001 * kept
+        coordinator.handle(completed("alerts", batch, waiting, kept, busy))
+    assert sum(map(len, said)) == 1
+    assert not any(said[:4])
+    [text] = next(texts for texts in said if texts)
+    assert text.startswith("the target cannot be met even when everything is dropped: results are")
+    assert text.endswith("fewer tuples in front of the gate, or more cores")

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headgate.errors import UsageError
-from headgate.spark.sources.replay_source import ReplayReader, profile_from
+from headgate.spark.sources.replay_source import ReplayReader, check_options, profile_from
 
 ALL = ReadAllAvailable()
 
@@ -84,3 +84,13 @@ def test_it_is_fast_enough() -> None:
     reader = ReplayReader({"rate": "1e6"})
     start, end = {"row": 0, "epoch": 0.0}, {"row": 1_000_000, "epoch": 0.0}
     assert table_of(reader, start, end).num_rows == 1_000_000
+
+
+def test_an_option_that_the_pattern_does_not_have_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match=r"no option 'rates' with .*; did you mean 'rate'"):
+        check_options({"rates": "5"})
+    with pytest.raises(UsageError, match="no option 'rowsPerSecond' .* expected one of .*'rate'"):
+        check_options({"rowsPerSecond": "5"})
+    with pytest.raises(UsageError, match="no option 'peak' with the pattern 'steps'"):
+        check_options({"pattern": "steps", "rates": "1,2", "peak": "5"})
+    check_options({"pattern": "flash_crowd", "PEAK": "5", "for": "3s", "maxrowspertrigger": "7"})

@@ -51,8 +51,8 @@ def rows_of(recording: Recording, count: int = _ROWS) -> list[Row]:
             high,
             scenario.phase_at((low + high) / 2.0),
             _arriving(scenario, low, high),
-            kept if low < known_until else None,
-            dropped if low < known_until else None,
+            kept if high <= known_until else None,
+            dropped if high <= known_until else None,
             _latency(ours, low, high),
             _latency(theirs, low, high),
         )
@@ -122,7 +122,7 @@ class LiveWatcher:
 
 
 class LinesWatcher:
-    """One line for each slice of time, when it is over."""
+    """One line for each slice of time, when the batches that it has a part in have ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -137,21 +137,21 @@ class LinesWatcher:
 
     def stage(self, title: str, seconds: float) -> None:
         self._told = 0
-        self._console.print(f"{title}, {seconds:.0f} s")
+        self._console.print(f"{title}, {seconds:.0f} s", soft_wrap=True)
 
     def tick(self, elapsed_seconds: float) -> None:
         if self._recording is None:
             return
         alone = WITHOUT in self._recording.runs
         for row in rows_of(self._recording)[self._told :]:
-            if row.end > elapsed_seconds:
+            if row.end > elapsed_seconds or (not alone and row.kept_per_second is None):
                 break
             self._told += 1
-            self._console.print(_line(row, without=alone))
+            self._console.print(_line(row, without=alone), soft_wrap=True)
 
     def scene(self, recording: Recording) -> None:
         self._recording = recording
-        self._console.print(_capacity(recording))
+        self._console.print(_capacity(recording), soft_wrap=True)
 
 
 def _capacity(recording: Recording) -> Text:

@@ -34,7 +34,10 @@ def explain(
             settings, entries = read_journal(lines)
             if query not in settings.queries:
                 hint = nearest(query, settings.queries)
-                raise UsageError(f"--query {query}: no such query in the journal{hint}")
+                raise UsageError(
+                    f"--query {query}: no such query in the journal{hint}. A simulated network "
+                    "decides for jobs, the parts of it that run together (the table Jobs)"
+                )
             text = explain_journal(entries, query, seconds)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the journal {str(journal_file)!r}: {error}") from None

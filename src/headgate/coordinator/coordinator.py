@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from headgate.control import PATIENCE
+from headgate.control import PATIENCE, Alarm
 from headgate.coordinator.class_cycle import class_cycle
 from headgate.coordinator.class_loop import ClassLoop
 from headgate.coordinator.composition import composed_keep, scaled_to
@@ -178,11 +178,11 @@ class Coordinator:
             why, keep = composed_keep(planned, wanted, limit, least, mode, note)
             decisions.append(SetKeepFraction(query, batch, gate, keep, why, older))
         state.remember(event.batch, decisions)
-        if answer is None or not answer.alarms:
-            return decisions
-        return decisions + [
-            RaiseAlarm(AlarmKind.CONTROLLER, event.query, str(alarm)) for alarm in answer.alarms
-        ]
+        if answer is not None:
+            for alarm in state.alarms_of(answer):
+                text = _advice(alarm, answer.predicted_latency_seconds)
+                decisions.append(RaiseAlarm(AlarmKind.CONTROLLER, query, text))
+        return decisions
 
     def _feedback(
         self,
@@ -468,6 +468,16 @@ def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
     if settings.node is None:
         return CentralPlan(settings.network, settings.replan_above)
     return NodePlan(settings.network, settings.node, settings)
+
+
+def _advice(alarm: Alarm, predicted_seconds: float | None) -> str:
+    if alarm is not Alarm.TARGET_UNREACHABLE or predicted_seconds is None:
+        return str(alarm)
+    return (
+        f"{alarm}: results are expected to be {predicted_seconds:.3g} s old. Looking at what "
+        "arrives, and what a batch costs however few tuples it has, take that long: give the "
+        "query a longer target, fewer tuples in front of the gate, or more cores"
+    )
 
 
 def _unknown(query: str) -> RaiseAlarm:

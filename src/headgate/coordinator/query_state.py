@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.control import (
+    Alarm,
     ClassLoad,
     CostEstimator,
     CostSettings,
@@ -25,6 +26,7 @@ __all__ = ["QueryState", "as_if_shed"]
 _REMEMBER_BATCHES = 64
 _RATE_MEMORY = 0.5
 _GROWING_BATCHES = 5
+_ALARM_BATCHES = 4
 
 
 class QueryState:
@@ -50,6 +52,7 @@ class QueryState:
         self._seconds_per_tuple: float | None = None
         self._costs = CostEstimator(CostSettings())  # without what is known to be fixed
         self._fixed_seconds = 0.0
+        self._alarms_in_row = 0
         self.offered_per_second = 0.0
         self.output_rate = 0.0
 
@@ -99,6 +102,14 @@ class QueryState:
             blank = PeriodMeasurement(event.time_seconds, 0.0, 0, 0, 0.0, waiting)
             return self._controller.decide(blank)
         return self._controller.decide(self._take_finished(waiting, event.waiting_age_seconds))
+
+    def alarms_of(self, answer: KeepDecision) -> Sequence[Alarm]:
+        """What a person should know: once, when it was said of some batches in a row.
+
+        A single slow batch, as at the start of a query, is no reason to change a target.
+        """
+        self._alarms_in_row = self._alarms_in_row + 1 if answer.alarms else 0
+        return answer.alarms if self._alarms_in_row == _ALARM_BATCHES else ()
 
     def _longest_batch_seconds(self) -> float:
         """How long batches in a row may be that hold the target: see `micro_batch`."""

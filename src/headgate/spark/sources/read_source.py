@@ -21,6 +21,7 @@ from headgate.errors import UsageError
 from headgate.spark.letters.letter_settings import LETTERS_OPTION
 from headgate.spark.sources.kafka_options import check_options
 from headgate.spark.sources.replay_gate import GatedReplaySource
+from headgate.spark.sources.replay_source import check_options as check_replay_options
 from headgate.spark.sources.replay_source import profile_from
 from headgate.spark.sources.source_gate import (
     GATE_OPTION,
@@ -76,6 +77,7 @@ def _kafka(options: Mapping[str, str]) -> type[DataSource]:
 
 def _replay(options: Mapping[str, str]) -> type[DataSource]:
     profile_from(options)
+    check_replay_options(options)
     most_rows(options, "maxRowsPerTrigger")
     return GatedReplaySource
 

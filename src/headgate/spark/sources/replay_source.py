@@ -39,11 +39,20 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headgate.errors import UsageError
+from headgate.names import nearest
 from headgate.quantities import DURATION
 from headgate.simulation.arrivals import Constant, FlashCrowd, Steps, Trace
 from headgate.simulation.rate_profile import RateProfile
 
-__all__ = ["ROWS_PER_CHUNK", "SCHEMA", "ReplayReader", "ReplaySource", "RowRange", "profile_from"]
+__all__ = [
+    "ROWS_PER_CHUNK",
+    "SCHEMA",
+    "ReplayReader",
+    "ReplaySource",
+    "RowRange",
+    "check_options",
+    "profile_from",
+]
 
 ROWS_PER_CHUNK = 65_536
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -55,6 +64,15 @@ SCHEMA = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")),
     ]
 )
+
+
+_OF_PATTERN = {
+    "constant": ("rate",),
+    "steps": ("rates", "step"),
+    "flash crowd": ("rate", "peak", "at", "for"),
+    "trace": ("file", "scale", "step"),
+}
+_OF_ALL = ("pattern", "partitions", "keys", "maxRowsPerTrigger", "rows", "epoch")
 
 
 def profile_from(options: Mapping[str, str]) -> RateProfile:
@@ -83,6 +101,20 @@ def profile_from(options: Mapping[str, str]) -> RateProfile:
     )
 
 
+def check_options(options: Mapping[str, str]) -> None:
+    """UsageError for an option that the pattern does not have; Spark passes over case."""
+    pattern = options.get("pattern", "constant").replace("_", " ")
+    known = (*_OF_PATTERN.get(pattern, ()), *_OF_ALL)
+    wrong = {name.lower(): name for name in options}
+    for name in known:
+        wrong.pop(name.lower(), None)
+    for name in wrong.values():
+        raise UsageError(
+            f"the replay source has no option {name!r} with the pattern {pattern!r}"
+            f"{nearest(name, known)}"
+        )
+
+
 class ReplaySource(DataSource):
     """See the module."""
 
@@ -94,6 +126,7 @@ class ReplaySource(DataSource):
         return "id bigint, key bigint, value double, timestamp timestamp"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        check_options(self.options)
         return ReplayReader(self.options)
 
 
