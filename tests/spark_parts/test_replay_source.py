@@ -89,7 +89,7 @@ def test_it_is_fast_enough() -> None:
 def test_an_option_that_the_pattern_does_not_have_is_a_mistake() -> None:
     with pytest.raises(UsageError, match=r"no option 'rates' with .*; did you mean 'rate'"):
         check_options({"rates": "5"})
-    with pytest.raises(UsageError, match="no option 'rowsPerSecond' .* expected one of .*'rate'"):
+    with pytest.raises(UsageError, match=r"no option 'rowsPerSecond' .* expected one of .*'rate'"):
         check_options({"rowsPerSecond": "5"})
     with pytest.raises(UsageError, match="no option 'peak' with the pattern 'steps'"):
         check_options({"pattern": "steps", "rates": "1,2", "peak": "5"})
