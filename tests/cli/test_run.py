@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from headgate.cli import run
+from headgate.cli.run_code import own_code, with_python_path
 from headgate.cli.run_live import summary
 from headgate.cli.run_options import (
     aiming_at,
@@ -126,3 +129,17 @@ def test_rocks_db_gets_the_usual_file_system() -> None:
     assert fast_files(rocks) == rocks
     usual = {setting: f"{package}.HDFSBackedStateStoreProvider"}
     assert fast_files(usual) == {**PLAIN_FILES, **usual}
+
+
+def test_own_code_is_found_for_as_long_as_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/given")
+    before = list(sys.path)
+    with own_code(tmp_path, tmp_path, Path("/elsewhere")) as added:
+        assert added == [str(tmp_path), "/elsewhere"]
+        assert sys.path[:2] == added
+        assert os.environ["PYTHONPATH"] == os.pathsep.join([*added, "/given"])
+    assert sys.path == before
+    assert os.environ["PYTHONPATH"] == "/given"
+    assert with_python_path({}, ["/work"]) == {"spark.executorEnv.PYTHONPATH": "/work"}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from headgate.cli.run_code import own_code, with_python_path
 from headgate.cli.run_live import RunLines, RunTable, summary
 from headgate.cli.run_options import (
     aiming_at,
@@ -21,6 +24,7 @@ from headgate.cli.run_options import (
     replay_options,
 )
 from headgate.cli.terminal import errors, output, print_json, quiet_interrupt
+from headgate.errors import HeadgateError, UsageError
 from headgate.network import Network, load_network
 from headgate.simulation.arrivals import Arrivals
 from headgate.spark.local_session import check_machine, fast_files, start_spark
@@ -104,46 +108,83 @@ def run(
     settings = parse_settings(conf or [])
     if checkpoint is None:  # nobody goes on from these files with other settings
         settings = fast_files(settings)
-    with tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="headgate-run-", ignore_cleanup_errors=True) as name,
+        own_code(Path.cwd(), network_file.parent) as code_paths,
+        _log_that_stays_if_needed() as log,
+    ):
         directory = Path(name)
         chosen = _settings(loads, directory, priorities, stand_ins, checkpoint)
-        report, measured, stopped = _run(
-            network, chosen, directory, master, settings, seconds, as_json
-        )
-    if export is not None:
-        export.write_text(measured, encoding="utf-8")
-        errors().print(f"What was measured is in {export}", style="dim")
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        output().print(summary(report))
-    if stopped and seconds is not None:
+        settings = with_python_path(settings, code_paths)
+        done = _run(network, chosen, (directory, log), master, settings, seconds, as_json)
+        if export is not None:
+            export.write_text(done.measured, encoding="utf-8")
+            errors().print(f"What was measured is in {export}", style="dim")
+        failed = {} if done.failure is None else {"error": str(done.failure)}
+        if as_json:
+            print_json({**done.report.to_dict(), **failed})
+        else:
+            output().print(summary(done.report))
+        if done.failure is not None:
+            raise UsageError(f"{done.failure}. Spark's own messages are in {log}")
+    if done.interrupted and seconds is not None:
         raise typer.Exit(_INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a run leaves. failure: why a query ended before its time."""
+
+    report: NetworkReport
+    measured: str
+    interrupted: bool
+    failure: HeadgateError | None
+
+
+@contextmanager
+def _log_that_stays_if_needed() -> Iterator[Path]:
+    """A file for Spark's own messages; it stays where a message of ours can name it."""
+    with tempfile.NamedTemporaryFile(prefix="headgate-run-", suffix=".log", delete=False) as file:
+        log = Path(file.name)
+    try:
+        yield log
+    except HeadgateError as error:
+        if str(log) not in str(error):
+            log.unlink(missing_ok=True)
+        raise
+    else:
+        log.unlink(missing_ok=True)
 
 
 def _run(
     network: Network,
     chosen: RunSettings,
-    directory: Path,
+    files: tuple[Path, Path],
     master: str,
     settings: Mapping[str, str],
     seconds: float | None,
     as_json: bool,
-) -> tuple[NetworkReport, str, bool]:
-    """The report, what was measured, and whether somebody pressed Ctrl-C."""
+) -> _Done:
+    """Run until the time is over, somebody presses Ctrl-C or a query fails.
+
+    files: a directory for what Spark writes, and the file for its messages.
+    """
     from headgate.spark.networks.network_run import run_network
 
     console = errors() if as_json else output()
     console.print("Starting Spark ...")
-    spark = start_spark(
-        directory, directory / "spark.log", master, f"headgate: {network.name}", settings
-    )
+    directory, log = files
+    spark = start_spark(directory, log, master, f"headgate: {network.name}", settings)
     try:
         spark.sparkContext.setLogLevel("ERROR")
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # said once, by us
         with quiet_interrupt() as pressed, run_network(spark, network, chosen) as running:
-            _watch(running, seconds, pressed, console)
-            return running.report(), running.headgate.network(), pressed()
+            failure: HeadgateError | None = None
+            try:
+                _watch(running, seconds, pressed, console)
+            except HeadgateError as error:  # what was measured until then is not lost
+                failure = error
+            return _Done(running.report(), running.headgate.network(), pressed(), failure)
     finally:
         spark.stop()
 

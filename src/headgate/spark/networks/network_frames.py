@@ -10,8 +10,7 @@ the network file is evaluated.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -27,6 +26,7 @@ from headgate.spark.gates.gate import add_gate, choose_rows
 from headgate.spark.gates.row_columns import RandomRows, Rows, quoted
 from headgate.spark.networks.network_groups import Group, RunningNetwork
 from headgate.spark.networks.network_needs import stood_in_for
+from headgate.spark.networks.operator_code import imported
 from headgate.spark.networks.stand_ins import stand_in
 
 __all__ = ["FLOW_PREFIX", "GateRows", "NetworkFrames"]
@@ -206,7 +206,8 @@ class NetworkFrames:
         if named is None:
             originals = [self.running.original.get(name, name) for name in operator.inputs]
             return self._sql(operator, dict(zip(originals, inputs, strict=True)))
-        return _function(operator, *named)(*inputs)
+        found: DataFrame = imported(operator, *named)(*inputs)
+        return found
 
     def _sql(self, operator: Operator, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """The inputs are temporary views for as long as Spark reads the text."""
@@ -233,21 +234,6 @@ def _like_replay(source: Source) -> Source:
         arrival=source.arrival or _REPLAY_DEFAULT.arrival,
         identity=source.identity or _REPLAY_DEFAULT.identity,
     )
-
-
-def _function(operator: Operator, module: str, name: str) -> Callable[..., DataFrame]:
-    where = f"operator {operator.name!r}: code {module}:{name}"
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise UsageError(
-            f"{where}: cannot import it: {error}. Start where the module is, install it, or set "
-            "PYTHONPATH (spark-submit: --py-files)"
-        ) from error
-    if not callable(found):
-        raise UsageError(f"{where}: the module has no function of that name")
-    function: Callable[..., DataFrame] = found
-    return function
 
 
 def _hashable(frame: DataFrame, name: str) -> bool:

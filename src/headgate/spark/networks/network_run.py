@@ -39,6 +39,8 @@ from headgate.spark.networks.network_needs import problems_to_run
 from headgate.spark.networks.network_record import NetworkRecord
 from headgate.spark.networks.network_report import NetworkReport, QueryFigures
 from headgate.spark.networks.network_sinks import writer_of
+from headgate.spark.networks.operator_code import codes_of
+from headgate.spark.networks.query_failure import failure_of
 from headgate.spark.networks.task_time import TaskTimes
 from headgate.spark.session import Headgate
 
@@ -182,8 +184,7 @@ class NetworkRun:
                 if not query.isActive:
                     error = query.exception()
                     if error is not None:
-                        first = str(error).strip().splitlines()[0][:500]
-                        raise UsageError(f"query {name!r} ended with an error: {first}")
+                        raise UsageError(failure_of(name, str(error), codes_of(self.running)))
                     return
             time.sleep(0.25)
 
