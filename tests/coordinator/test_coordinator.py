@@ -29,7 +29,7 @@ from headgate.coordinator import (
 )
 from headgate.coordinator.query_state import QueryState
 from headgate.errors import UsageError
-from headgate.network import load_network
+from headgate.network import load_network, parse_network
 from tests.planning.networks import TABLE_1
 
 ALERTS = QuerySettings(("orders",), latency_target_seconds=3.0)
@@ -358,3 +358,32 @@ def test_a_target_out_of_reach_is_said_once_and_only_when_it_stays_so() -> None:
     [text] = next(texts for texts in said if texts)
     assert text.startswith("the target cannot be met even when everything is dropped: results are")
     assert text.endswith("fewer tuples in front of the gate, or more cores")
+
+
+def test_a_guarantee_of_the_network_holds_over_gates_in_series() -> None:
+    """The plan keeps part of the branch; feedback then wants next to nothing at the input."""
+    network = parse_network("""\
+network: split
+nodes: {A: {capacity: 2}}
+streams: {a: {rate: 400/s}}
+operators:
+  shared: {kind: delay, input: a, node: A, cost: 1ms, selectivity: 1}
+  light: {kind: delay, input: shared, node: A, cost: 1ms, selectivity: 1}
+  heavy: {kind: delay, input: shared, node: A, cost: 5ms, selectivity: 1}
+queries:
+  top: {input: light}
+  bottom: {input: heavy, keep_at_least: 0.3}
+""")
+    gates = ("a->shared", "shared->light", "shared->heavy")
+    after = dict.fromkeys(gates[1:], ("a->shared",))
+    settings = QuerySettings(gates, 3.0, keep_at_least=0.3, after=after)
+    coordinator = Coordinator(CoordinatorSettings({"both": settings}, network=network))
+    coordinator.handle(RatesObserved(0.0, {"a": 400.0}))
+    planned = keep(coordinator.handle(BatchStarted(0.0, "both", 0, {"a->shared": 400})))
+    assert planned["a->shared"] == 1.0
+    assert planned["shared->heavy"] == pytest.approx(0.6)
+    counts = {"a->shared": GateCount(400, 400, 0)}
+    coordinator.handle(BatchCompleted(60.0, "both", 0, 60.0, 60.0, counts, 60.0))
+    shed = keep(coordinator.handle(BatchStarted(60.0, "both", 1, {"a->shared": 24_000}, 30.0)))
+    assert shed["shared->heavy"] == pytest.approx(0.6)
+    assert shed["a->shared"] == pytest.approx(0.5)

@@ -194,7 +194,7 @@ operators:
   m: {kind: map, input: a, node: A, cost: 10us}
   g: {kind: filter, input: m, node: A, cost: 10us, selectivity: 0.5}
 queries:
-  first: {input: g, class: gold, latency: 3s}
+  first: {input: g, class: gold, latency: 3s, keep_at_least: 0.5}
   second: {input: m, class: bronze, latency: 3s}
 """
     settings = RunSettings(classes={"gold": 2.0, "bronze": 1.0}, stand_ins=True)
@@ -202,10 +202,15 @@ queries:
         until(run, lambda: min(run.record.delivered.get(q, 0) for q in ("first", "second")) > 50)
         report = run.report()
         classes = run.headgate.classes()
+        known = run.headgate._agent.coordinator.queries
     assert set(report.gates) == {"first", "second"}
     assert set(report.gates["first"]) == {"a->m@gold"}
     assert set(report.gates["second"]) == {"a->m@bronze"}
     assert classes == {"gold": 2.0, "bronze": 1.0}
+    assert {name: query.keep_at_least for name, query in known.items()} == {
+        "first": 0.5,
+        "second": 0.0,
+    }
 
 
 def test_spark_submit_runs_a_program_with_a_network(tmp_path: Path) -> None:

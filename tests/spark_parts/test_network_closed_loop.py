@@ -64,6 +64,7 @@ class Machine:
                     group.name: QuerySettings(
                         self.gates(group),
                         group.latency_target_seconds,
+                        keep_at_least=group.keep_at_least,
                         after=self.after(group),
                     )
                     for group in self.running.groups
@@ -74,6 +75,7 @@ class Machine:
         self.next = {group.name: 0.0 for group in self.running.groups}
         self.began = dict.fromkeys(self.next, 0.0)
         self.batches = dict.fromkeys(self.next, 0)
+        self.seen: list[dict[str, GateReport]] = []
 
     def gates(self, group: Group) -> tuple[str, ...]:
         own = {*group.operators, *(query.name for query in group.queries)}
@@ -102,6 +104,7 @@ class Machine:
         for gate, most in self.monitor.groups[name].probes().items():
             keep[gate] = min(keep[gate], most)
         seen, flows, tasks = self.run(group, arrived, keep)
+        self.seen.append(seen)
         duration = FIXED_SECONDS + tasks / WIDTH
         decision = GateDecision().changed_to(keep)
         report = BatchReport("id", name, number, begin, duration, decision, seen)
@@ -201,3 +204,17 @@ def test_the_shop_reaches_the_best_score(of_described_rates: float, target_secon
     machine = driven(replace(shop, queries=slower, streams=usual), 400.0, 1.0)
     reaches_the_best(machine)
     predicts_its_load(machine)
+
+
+def test_a_guarantee_holds_end_to_end_where_feedback_wants_to_keep_less() -> None:
+    """A machine three times as slow: the plan has to learn that, feedback acts at once."""
+    text = SPLIT.replace("{input: heavy, latency: 3s}", "{input: heavy, latency: 3s, KEEP}")
+    network = parse_network(text.replace("KEEP", "keep_at_least: 0.5"))
+    machine = driven(network, 300.0, 3.0)
+    offered = sum(seen["a->shared"].offered for seen in machine.seen)
+    kept = sum(seen["shared->heavy"].kept for seen in machine.seen)
+    assert offered > 0
+    for seen in machine.seen:
+        assert seen["shared->heavy"].kept >= 0.5 * seen["a->shared"].offered - 2
+    assert 0.5 <= kept / offered < 0.6
+    assert any(seen["a->shared"].dropped for seen in machine.seen)

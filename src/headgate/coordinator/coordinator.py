@@ -159,7 +159,8 @@ class Coordinator:
         settings = state.settings
         plan = None if self._plan is None else self._plan.keep_fraction
         limit = self._class_limit(settings)
-        least, older, mode = settings.keep_at_least, settings.drop_older_seconds, self.mode
+        floors = {} if self._plan is None else self._plan.floors
+        older, mode = settings.drop_older_seconds, self.mode
         query, batch, gates = event.query, event.batch, settings.gates
         fed_back: Mapping[str, float] | None = None
         wanted: float | None = None
@@ -175,6 +176,7 @@ class Coordinator:
             planned = None if plan is None else plan.get(gate)
             if fed_back is not None:
                 wanted = fed_back[gate]
+            least = floors.get(gate, settings.keep_at_least)
             why, keep = composed_keep(planned, wanted, limit, least, mode, note)
             decisions.append(SetKeepFraction(query, batch, gate, keep, why, older))
         state.remember(event.batch, decisions)
@@ -420,6 +422,7 @@ class Coordinator:
         several queries) is decided by the plan alone and named without a query.
         """
         plan = {} if self._plan is None else self._plan.keep_fraction
+        floors = {} if self._plan is None else self._plan.floors
         owners = {
             gate: (name, state.settings)
             for name, state in self._queries.items()
@@ -431,7 +434,7 @@ class Coordinator:
                 continue
             name, settings = owners.get(gate, ("", None))
             limit = None if settings is None else self._class_limit(settings)
-            least = 0.0 if settings is None else settings.keep_at_least
+            least = floors.get(gate, 0.0 if settings is None else settings.keep_at_least)
             why, keep = composed_keep(planned, None, limit, least, self.mode, "")
             decisions.append(SetKeepFraction(name, None, gate, keep, why))
         return decisions

@@ -25,6 +25,7 @@ from headgate.planning.cut_tables.table_messages import (
     SetupChanged,
 )
 from headgate.planning.cut_tables.table_node import TableNode
+from headgate.planning.guarantees import gate_floors
 from headgate.planning.keep import keep_from
 
 __all__ = ["CentralPlan", "NodePlan"]
@@ -33,10 +34,14 @@ _EXPECTED_LOAD = 10.0
 
 
 class CentralPlan:
-    """One plan for the whole network, by drop location."""
+    """One plan for the whole network, by drop location.
+
+    floors: the least that a gate may keep, so that guaranteed minimums hold end to end.
+    """
 
     def __init__(self, network: Network, replan_above: float) -> None:
         self.keep_fraction: dict[str, float] = {}
+        self.floors: dict[str, float] = gate_floors(network)
         self.problem: str | None = None
         self._network = network
         self._replan_above = replan_above
@@ -72,12 +77,17 @@ class CentralPlan:
         try:
             if self._planner is None:
                 self._planner = ExactPlanner(self._network, Statistics(self._operators))
-            self.keep_fraction = dict(self._planner.plan(self._rates).keep_fraction)
+            plan = self._planner.plan(self._rates)
+            self.keep_fraction = dict(plan.keep_fraction)
+            if self.floors:
+                shares = plan.query_keep_fraction
+                self.floors = gate_floors(self._network, self.keep_fraction, shares)
             self.problem = None
         except PlanningError as error:
             self.problem = str(error)
             if isinstance(error, GuaranteesCollideError):
                 self.keep_fraction = {}
+                self.floors = gate_floors(self._network)
 
 
 class NodePlan:
@@ -85,6 +95,7 @@ class NodePlan:
 
     def __init__(self, network: Network, node: str, settings: CoordinatorSettings) -> None:
         self.keep_fraction: dict[str, float] = {}
+        self.floors: dict[str, float] = {}  # this planner promises no minimums
         self.problem: str | None = None
         self._network, self._name = network, node
         self._replan_above = settings.replan_above

@@ -44,6 +44,13 @@ class Group:
         return min((target for target in targets if target is not None), default=None)
 
     @property
+    def keep_at_least(self) -> float:
+        """The largest guarantee of its queries. What each gate owes to it depends on the plan,
+        see `planning.guarantees`; this is what the class of the group has to have capacity for.
+        """
+        return max((q.keep_at_least for q in self.queries), default=0.0)
+
+    @property
     def period_seconds(self) -> float:
         """Time between two batches.
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from headgate.control import OperatorCosts, OperatorCostSettings, RateForecast
 from headgate.coordinator import RatesObserved
 from headgate.network import Arc, Network, Operator, OperatorKind, OperatorStatistics
+from headgate.planning.guarantees import gate_floors
 from headgate.spark.agent.progress import BatchReport
 from headgate.spark.gates.threshold import EVERYTHING
 from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork
@@ -102,14 +103,17 @@ class GroupMonitor:
         """Most that gates behind splits may keep in the next batch; 1 lifts the limit.
 
         Branches that always get the same tuples cannot be told apart. Where the file does not say
-        what they cost, each branch gets half of its tuples in two of the first batches.
+        what they cost, each branch gets half of its tuples in two of the first batches. Branches
+        that a query with a guarantee is behind are left alone.
         """
         operators = self.network.operator_by_name
         if all(operators[name].cost_seconds is not None for name in self.group.operators):
             return {}
-        own = set(self.group.operators)
+        own, owed = set(self.group.operators), gate_floors(self.network)
         behind = [
-            a.name for a in self.network.drop_locations if a.source in own and a.target in own
+            a.name
+            for a in self.network.drop_locations
+            if a.source in own and a.target in own and not owed.get(a.name)
         ]
         turn = self.batches - _FIRST_PROBE
         if not 0 <= turn <= 2 * len(behind):

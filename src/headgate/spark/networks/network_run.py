@@ -8,9 +8,10 @@ Guarantees: mistakes of the file are said before anything is started, all at onc
 at the inputs and behind every split; the exact planner decides again when measured rates, costs,
 selectivities or the capacity have moved. Work in front of a split is done once in a batch for
 all queries of one Spark query (see `network_groups`). Latency feedback and class shares bound
-what the plan lets in.
-Not guaranteed: `keep_at_least` of a query where latency feedback or a class share keeps less than
-the plan; separate latencies for queries of one group, which have their batches in common.
+what the plan lets in, but not below what `keep_at_least` of a query takes (see
+`planning.guarantees`); where that does not fit, latency suffers.
+Not guaranteed: separate latencies for queries of one group, which have their batches in common;
+`keep_at_least` of queries that need more than a share of their rows (a join by random drops).
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ class NetworkRun:
                 group.name,
                 group.latency_target_seconds,
                 priority=group.query_class,
+                keep_at_least=group.keep_at_least,
             )
             self.queries[group.name] = query
             self._names[str(query.runId)] = group.name
