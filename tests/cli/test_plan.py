@@ -132,3 +132,30 @@ def test_names_are_shown_as_they_are(headgate: Headgate, two_chains: Path) -> No
     two_chains.write_text(two_chains.read_text().replace("top:", '"[red]top:smile:":'))
     result = headgate("plan", two_chains)
     assert "[red]top:smile:" in result.stdout
+
+
+MIXED = """\
+network: mixed
+nodes: {a: {capacity: 1}}
+streams: {o: {rate: 1000/s}}
+operators:
+  parsed: {kind: map, input: o, node: a, cost: COST}
+  rev: {kind: aggregate, input: parsed, node: a, cost: 1ms, selectivity: 0.1, window: 10s}
+  day: {kind: aggregate, input: parsed, node: a, cost: 1ms, selectivity: 0.1, window: 7s}
+queries: {q: {input: rev}, r: {input: day}}
+"""
+
+
+def test_what_becomes_of_answers_is_said(headgate: Headgate, tmp_path: Path) -> None:
+    network = tmp_path / "mixed.yaml"
+    network.write_text(MIXED.replace("COST", "0.1ms"))
+    shown = " ".join(headgate("plan", network).stdout.split())
+    assert "o->parsed keeps everything so that answers stay right" in shown
+    network.write_text(MIXED.replace("COST", "2ms"))
+    shown = " ".join(headgate("plan", network).stdout.split())
+    assert "random (!)" in shown
+    why = "o->parsed drops at random, because behind it stand windows that have nothing in common"
+    assert why in shown
+    assert "sums there are wrong." in shown
+    plan = json.loads(headgate("plan", network, "--json").stdout)
+    assert "sums there are wrong" in plan["wrong_answers"]["o->parsed"]

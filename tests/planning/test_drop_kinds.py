@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headgate.errors import NetworkError
 from headgate.network import Network, dump_network, parse_network
-from headgate.planning import Drop, DropKind, ExactPlanner, drops_of
+from headgate.planning import (
+    Drop,
+    DropKind,
+    ExactPlanner,
+    ExactSettings,
+    Objective,
+    drops_of,
+)
 
 HEAD = """
 network: n
@@ -43,6 +52,27 @@ def test_a_key_drop_stands_above_a_join_and_a_window_drop_above_an_aggregate() -
     assert drops["t->j"].why == "the join j pairs by customer, day"
     assert "the join j" in drops["s->m"].why
     assert "the aggregate g" in drops["s->m"].why
+    assert drops["s->m"].mixed
+    assert drops["s->m"].conflict == (
+        "behind it stand window and key drops: sums there are wrong, and joins there keep x "
+        "squared of their results at share x"
+    )
+    assert [arc for arc, drop in drops.items() if drop.mixed] == ["s->m"]
+
+
+def test_a_location_is_mixed_only_if_its_branches_know_better() -> None:
+    operators = {
+        "m": MAP + ", input: s}",
+        "g": AGGREGATE + ", input: m, window: 10s}",
+        "h": AGGREGATE + ", input: m}",
+        "n": MAP + ", input: t}",
+        "i": AGGREGATE + ", input: n}",
+        "k": AGGREGATE + ", input: n}",
+    }
+    drops = drops_of(network(operators, {"q": "g", "r": "h", "u": "i", "v": "k"}))
+    assert drops["s->m"].conflict.startswith("behind it stand windows and others that are not")
+    assert not drops["t->n"].mixed
+    assert drops["t->n"].conflict == ""
 
 
 def test_only_the_first_operator_that_holds_tuples_counts() -> None:
@@ -133,3 +163,90 @@ def test_impossible_keys_and_windows(operator: str, field: str, message: str) ->
     assert problem.field == ("operators", "o", field)
     assert message in problem.message
     assert problem.line is not None
+
+
+CONFLICT = """
+network: mixed
+nodes: {a: {capacity: 1}}
+streams:
+  o: {rate: 1000/s}
+  pay: {rate: 500/s}
+operators:
+  parsed: {kind: map, input: o, node: a, cost: COST}
+  rev: {kind: aggregate, input: parsed, node: a, cost: 1ms, selectivity: 0.1, window: 10s}
+  paid:
+    {kind: join, input: [parsed, pay], node: a, cost: 1ms, selectivity: 0.001, windows: [500, 500],
+     key: order}
+queries:
+  dashboard: {input: rev}
+  alerts: {input: paid}
+"""
+
+
+def mixed(cost: str, **settings: Any) -> ExactPlanner:
+    described = parse_network(CONFLICT.replace("COST", cost))
+    return ExactPlanner(described, settings=ExactSettings(**settings))
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_the_plan_keeps_everything_where_kinds_conflict(objective: Objective) -> None:
+    """The best plan drops at o->parsed; this one drops on the branches, each in its own way."""
+    best = mixed("0.2ms", objective=objective, most_lost_for_right_answers=0.0).plan({})
+    plan = mixed("0.2ms", objective=objective).plan({})
+    assert best.keep_fraction["o->parsed"] < 1.0
+    assert best.spared == ()
+    assert set(best.mixed_drops) == {"o->parsed"}
+    assert plan.keep_fraction["o->parsed"] == 1.0
+    assert plan.mixed_drops == {}
+    assert plan.spared == ("o->parsed",)
+    assert 0.75 * best.objective_value <= plan.objective_value < best.objective_value
+    assert plan.objective_bound == pytest.approx(best.objective_bound)  # the gap is what it costs
+    assert plan.node_load["a"] <= 1.0 + 1e-9
+    assert plan.to_dict()["spared_for_right_answers"] == ["o->parsed"]
+
+
+@pytest.mark.parametrize("cost", ["0.7ms", "2ms"])  # too dear, and more than there is
+def test_where_that_costs_too_much_the_plan_says_what_is_wrong(cost: str) -> None:
+    plan = mixed(cost).plan({})
+    assert plan.spared == ()
+    assert plan.keep_fraction["o->parsed"] < 1.0
+    assert "sums there are wrong" in plan.mixed_drops["o->parsed"]
+    assert "sums there are wrong" in plan.to_dict()["wrong_answers"]["o->parsed"]
+    assert plan.gap < 1e-6  # and is the best there is
+
+
+def test_one_location_is_spared_where_another_cannot_be() -> None:
+    dear = CONFLICT.replace("COST", "2ms").partition("queries:")
+    cheap = """\
+  parsed2: {kind: map, input: o2, node: b, cost: 0.2ms}
+  rev2: {kind: aggregate, input: parsed2, node: b, cost: 1ms, selectivity: 0.1, window: 10s}
+  rev3: {kind: aggregate, input: parsed2, node: b, cost: 1ms, selectivity: 0.1, window: 7s}
+"""
+    text = dear[0].replace("nodes: {a:", "nodes: {b: {capacity: 1}, a:")
+    text = text.replace("  pay:", "  o2: {rate: 1000/s}\n  pay:") + cheap + dear[1] + dear[2]
+    text += "  second: {input: rev2}\n  third: {input: rev3}\n"
+    plan = ExactPlanner(parse_network(text)).plan({})
+    assert plan.keep_fraction["o2->parsed2"] == 1.0
+    assert plan.spared == ("o2->parsed2",)
+    assert set(plan.mixed_drops) == {"o->parsed"}
+
+
+def test_gates_behind_gates_are_spared_too() -> None:
+    """A mixed location behind a split: the row of the program becomes an equation."""
+    text = CONFLICT.replace("COST", "0.1ms").replace(
+        "  rev:", "  again: {kind: map, input: parsed, node: a, cost: 0.1ms}\n  rev:"
+    )
+    text = text.replace("input: parsed, node: a, cost: 1ms", "input: again, node: a, cost: 1ms")
+    text = text.replace("[parsed, pay]", "[again, pay]")
+    plan = ExactPlanner(parse_network(text + "  raw: {input: parsed, weight: 0.0001}\n")).plan({})
+    assert plan.keep_fraction["o->parsed"] == 1.0
+    assert plan.keep_fraction["parsed->again"] == 1.0
+    assert plan.mixed_drops == {}
+    assert plan.node_load["a"] <= 1.0 + 1e-9
+
+
+def test_with_a_guarantee_that_does_not_fit_the_best_plan_stands() -> None:
+    text = CONFLICT.replace("COST", "0.45ms")
+    held = text.replace("alerts: {input: paid}", "alerts: {input: paid, keep_at_least: 0.5}")
+    plan = ExactPlanner(parse_network(held)).plan({})
+    assert plan.unmet_guarantees == ()

@@ -103,6 +103,20 @@ def verdict(plan: Plan) -> Text:
         names = ", ".join(broken)
         text.append(f"\nBelow its guaranteed minimum: {names}.", style="bold red")
         text.append(f" The planner {plan.planner} does not promise minimums; exact does.")
+    return text.append_text(_answers(plan))
+
+
+def _answers(plan: Plan) -> Text:
+    """What the plan does about locations where every kind of drop is wrong for something."""
+    text = Text()
+    for name in plan.spared:
+        text.append(f"\n{name} keeps everything", style="bold")
+        text.append(" so that answers stay right: its branches drop, each in its own way.")
+    for name, conflict in plan.mixed_drops.items():
+        text.append(f"\n{name} drops at random", style="bold red")
+        text.append(f", because {conflict}.")
+    if plan.mixed_drops and plan.planner != "exact":
+        text.append(f" The planner {plan.planner} does not look at that; exact does.")
     return text
 
 
@@ -165,7 +179,8 @@ def locations_table(plan: Plan) -> Table:
         table.add_column("drop", justify="left")
     for (name, keep), offered, kept in shown:
         cells = _keep(keep) if offered > 0.0 else ("-", "")
-        drop = [str(plan.drops[name])] if chosen else []
+        wrong = " (!)" if name in plan.mixed_drops else ""
+        drop = [f"{plan.drops[name]}{wrong}"] if chosen else []
         table.add_row(name, number(offered), number(kept), *cells, *drop)
     return _with_note(table, len(rows) - len(shown))
 

@@ -11,7 +11,9 @@ neither    at random.
 
 Where several such operators lie behind one location, on different branches: one key if the
 joins have columns in common; one window if all windows follow each other and the longest is a
-multiple of the others. Else at random, and `why` says what they wanted.
+multiple of the others. Else the location is *mixed*: no kind of drop there is right for all, so it
+falls to random, and `why` says what is wrong then. The exact planner drops at a mixed location only
+where it has to: behind it, on the branches, each drop is of the right kind.
 
 Not looked at: what lies behind the first join or aggregate of a branch. An aggregate behind a
 join sees the kept keys only; its groups are right if it groups by the key. Column names are
@@ -30,6 +32,10 @@ from headgate.network import Network, Operator, OperatorKind
 __all__ = ["Drop", "DropKind", "drops_of"]
 
 
+_BECAUSE_OF = " ("
+_SQUARED = "joins there keep x squared of their results at share x"
+
+
 class DropKind(StrEnum):
     RANDOM = "random"
     KEY = "key"
@@ -40,6 +46,8 @@ class DropKind(StrEnum):
 class Drop:
     """One kind of drop. `why` names the operators that ask for it.
 
+    mixed: at random only because what stands behind asks for different kinds, see `conflict`.
+
     >>> print(Drop(DropKind.WINDOW, window_seconds=60.0, slide_seconds=10.0))
     window 60s/10s
     """
@@ -49,6 +57,12 @@ class Drop:
     window_seconds: float | None = None
     slide_seconds: float | None = None
     why: str = ""
+    mixed: bool = False
+
+    @property
+    def conflict(self) -> str:
+        """What a drop at random does to the answers behind a mixed location; else nothing."""
+        return self.why.partition(_BECAUSE_OF)[0] if self.mixed else ""
 
     def __str__(self) -> str:
         if self.kind is DropKind.KEY:
@@ -65,6 +79,7 @@ class Drop:
             "window_seconds": self.window_seconds,
             "slide_seconds": self.slide_seconds,
             "why": self.why or None,
+            "mixed": self.mixed or None,
         }
         return {"kind": str(self.kind), **{k: v for k, v in given.items() if v is not None}}
 
@@ -97,7 +112,25 @@ def _drop_for(operators: tuple[Operator, ...]) -> Drop:
         window = _covering(wanted)
         if window is not None:
             return Drop(DropKind.WINDOW, (), window.window_seconds, window.slide_seconds, why)
-    return Drop(why=why)
+    conflict = _conflict(kinds)
+    return Drop(why=f"{conflict}{_BECAUSE_OF}{why})", mixed=True) if conflict else Drop(why=why)
+
+
+def _conflict(kinds: set[DropKind]) -> str:
+    """What is wrong with a drop at random in front of these; nothing if they know no better."""
+    if DropKind.WINDOW not in kinds:
+        return "" if DropKind.KEY not in kinds else f"{_behind(kinds, 'joins')}: {_SQUARED}"
+    return f"{_behind(kinds, 'windows')}: sums there are wrong" + (
+        f", and {_SQUARED}" if DropKind.KEY in kinds else ""
+    )
+
+
+def _behind(kinds: set[DropKind], what: str) -> str:
+    if {DropKind.KEY, DropKind.WINDOW} <= kinds:
+        return "behind it stand window and key drops"
+    if DropKind.RANDOM in kinds:
+        return f"behind it stand {what} and others that are not described"
+    return f"behind it stand {what} that have nothing in common"
 
 
 def _wanted_by(operator: Operator) -> Drop:

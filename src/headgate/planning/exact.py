@@ -10,24 +10,33 @@ guaranteed minimum is met or GuaranteesCollideError names a smallest set that
 cannot be. Not guaranteed: which of several equally good plans is returned, and
 anything about queues or latency (that is the control layer's).
 
+Where different kinds of drop are wanted behind one location, a drop there makes answers
+wrong (`drop_kinds`). So where the best plan drops at such a mixed location, a second plan
+keeps everything there and drops on the branches. It is taken unless it loses more than
+`most_lost_for_right_answers` of the objective or nothing fits; then as many of these
+locations as possible are spared, one after the other. The bound stays that of all plans, so
+`plan.gap` says what right answers cost.
+
 Cost: one warm simplex run, or the plain one of `small_program` for a small network; see
-benchmarks/results/planning.json.
+benchmarks/results/planning.json. One more, seldom several, where a mixed location is spared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.errors import GuaranteesCollideError
+from headgate.errors import GuaranteesCollideError, PlanningError
 from headgate.network import Network, Statistics
-from headgate.planning.flow_model import Floats, Flow, compile_flow
+from headgate.planning.drop_kinds import drops_of
+from headgate.planning.flow_model import Floats, Flow, FlowModel, compile_flow
 from headgate.planning.keep import keep_from
-from headgate.planning.linear_program import FlowProgram, Solution
-from headgate.planning.plan import Objective, Plan, Prices, plan_from
+from headgate.planning.linear_program import FlowProgram, Solution, closed_locations
+from headgate.planning.plan import WHOLE, Objective, Plan, Prices, plan_from
 from headgate.planning.small_program import small_program
 
 __all__ = ["ExactPlanner", "ExactSettings"]
@@ -36,16 +45,22 @@ _MINOR = 1e-7  # a query that adds less than this share of the score is placed b
 # The program is written anew when a rate has left its reference by one of these factors.
 # Upwards the solver's tolerance grows into the score, downwards only into the stream's own
 # share. The new reference is at most this far away.
+_MOST_SPARED_ALONE = 16  # mixed locations that are tried one after the other
 _RISEN, _RISEN_REFERENCE = 1e3, 30.0
 _FALLEN, _FALLEN_REFERENCE = 1e4, 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class ExactSettings:
-    """objective: what to maximise. time_limit_seconds: for one run of the solver."""
+    """objective: what to maximise. time_limit_seconds: for one run of the solver.
+
+    most_lost_for_right_answers: the share of the objective that may go so that nothing falls where
+    any drop makes answers wrong; 0 takes the best plan whatever it does to answers.
+    """
 
     objective: Objective = Objective.THROUGHPUT
     time_limit_seconds: float = 10.0
+    most_lost_for_right_answers: float = 0.25
 
 
 class ExactPlanner:
@@ -63,13 +78,20 @@ class ExactPlanner:
         statistics: Statistics | None = None,
         settings: ExactSettings | None = None,
     ) -> None:
-        self.settings = settings or ExactSettings()
-        self.model = compile_flow(network, statistics)
+        self._begin(compile_flow(network, statistics), settings or ExactSettings())
+
+    def _begin(
+        self, model: FlowModel, settings: ExactSettings, whole: NDArray[np.bool_] | None = None
+    ) -> None:
+        """whole: locations that keep everything, in a planner that another one asks."""
+        network = model.network
+        self.settings, self.model, self._whole = settings, model, whole
         self._floors = np.array([q.keep_at_least for q in network.queries])
         self._guarantees = any(q.keep_at_least > 0.0 for q in network.queries)
         plain = not self._guarantees and self.settings.objective is Objective.THROUGHPUT
-        self._small = small_program(self.model) if plain else None
+        self._small = small_program(self.model) if plain and whole is None else None
         self._program: FlowProgram | None = None
+        self._sparing: dict[bytes, ExactPlanner] = {}  # by the locations that are spared
         self._reference = np.zeros(0)  # the rates of its scale
 
     def plan(self, rates_per_second: Mapping[str, float]) -> Plan:
@@ -78,6 +100,56 @@ class ExactPlanner:
 
     def plan_rates(self, rates: Floats) -> Plan:
         """`plan` for checked rates in the order of the network's streams."""
+        best = self._best(rates)
+        if self._whole is not None or not best.sheds or not self._mixed.any():
+            return best
+        dropping = self._mixed & (best.keep < 1.0)
+        if not dropping.any():
+            return best
+        right = self._sparing_all(best, self._mixed)
+        if right is None and np.count_nonzero(dropping) > 1:
+            spared = np.zeros_like(dropping)
+            for place in np.flatnonzero(dropping)[:_MOST_SPARED_ALONE]:
+                spared[place] = True
+                found = self._sparing_all(best, spared)
+                right = right if found is None else found
+                spared[place] = found is not None
+        if right is None:
+            return best
+        names = (self.model.locations[i].name for i in np.flatnonzero(dropping))
+        keeps = right.keep_fraction
+        spared_names = tuple(name for name in names if keeps[name] >= WHOLE)
+        return replace(right, proof=best.proof, spared=spared_names)
+
+    @cached_property
+    def _mixed(self) -> NDArray[np.bool_]:
+        """Locations where every kind of drop is wrong for something behind."""
+        network, locations = self.model.network, self.model.locations
+        if all(o.key is None and o.window_seconds is None for o in network.operators):
+            return np.zeros(len(locations), dtype=bool)
+        drops = drops_of(network)
+        return np.array([drops[arc.name].mixed for arc in locations], dtype=bool)
+
+    def _sparing_all(self, best: Plan, whole: NDArray[np.bool_]) -> Plan | None:
+        """The best plan that keeps everything at these locations, if it is good enough."""
+        closed = closed_locations(self.model)
+        if np.any(whole & closed & (self.model.unshed(best.rates).offered > 0.0)):
+            return None
+        key = whole.tobytes()
+        if key not in self._sparing:
+            if len(self._sparing) > _MOST_SPARED_ALONE:
+                self._sparing.clear()
+            planner = self._sparing[key] = ExactPlanner.__new__(ExactPlanner)
+            planner._begin(self.model, self.settings, whole.copy())
+        try:
+            found = self._sparing[key]._best(best.rates)
+        except PlanningError:  # nothing fits
+            return None
+        least = (1.0 - self.settings.most_lost_for_right_answers) * best.objective_value
+        return found if found.objective_value >= least - 1e-9 * abs(least) else None
+
+    def _best(self, rates: Floats) -> Plan:
+        """The best plan, whatever kind of drop is wanted where."""
         model = self.model
         unshed = model.unshed(rates)
         fair = self.settings.objective is Objective.FAIRNESS
@@ -135,7 +207,10 @@ class ExactPlanner:
             raise self._collision(rates, unshed, floors)
         bound = Prices(solution.capacity_prices, solution.floor_prices, floors)
         kept = self._with_minor_queries(program, solution, unshed)
-        return plan_from(self.name, model, rates, keep_from(model, rates, kept), bound=bound)
+        return plan_from(self.name, model, rates, self._keep(rates, kept), bound=bound)
+
+    def _keep(self, rates: Floats, kept: Floats) -> Floats:
+        return keep_from(self.model, rates, kept, self._whole)
 
     def _with_minor_queries(self, program: FlowProgram, solution: Solution, unshed: Flow) -> Floats:
         """Use what is left for queries whose weight is too small for the solver to see.
@@ -181,7 +256,7 @@ class ExactPlanner:
             rounds += 1
         program.set_level(no_weight)
         program.set_floors(no_weight)
-        keep = keep_from(model, rates, kept)
+        keep = self._keep(rates, kept)
         delivered = model.evaluate(rates, keep).delivered
         lowest = float(np.min(delivered[full > 0.0] / full[full > 0.0], initial=1.0))
         return plan_from(
@@ -201,6 +276,8 @@ class ExactPlanner:
 
     def _collision(self, rates: Floats, unshed: Flow, floors: Floats) -> GuaranteesCollideError:
         """Leave out every guarantee that is not needed for the collision; name the rest."""
+        if self._whole is not None:  # the planner that asked tries something else
+            return GuaranteesCollideError([], [])
         program = FlowProgram(self.model, unshed.offered, self.settings.time_limit_seconds)
         program.set_rates(rates)
         nothing = np.zeros(len(floors))
@@ -238,6 +315,7 @@ class ExactPlanner:
                 self.settings.time_limit_seconds,
                 floors=fair or self._guarantees,
                 levels=fair,
+                whole=self._whole,
             )
             return self._program
         reference = self._reference

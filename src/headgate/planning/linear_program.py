@@ -4,7 +4,7 @@ Variables are the kept rates k_d of the flow model, divided by a reference rate 
 that they lie near 1; one more variable `t` is the fairness level. Rows, each
 block only where it is asked for:
 
-    behind a split   k_d - sum feed[d, d'] k_d' <= 0
+    behind a split   k_d - sum feed[d, d'] k_d' <= 0  (= 0 where all is to be kept)
     capacity         sum load[c, d] k_d / capacity_c <= 1
     floor            delivered_q >= floor_q unshed_q   (with guarantees only)
     level            delivered_q - unshed_q t >= 0     (for fairness only)
@@ -66,7 +66,9 @@ class FlowProgram:
         *,
         floors: bool = True,
         levels: bool = True,
+        whole: NDArray[np.bool_] | None = None,
     ) -> None:
+        """whole: locations that are to keep everything."""
         self.model = model
         self._count = len(model.locations)
         self._blocked = closed_locations(model)
@@ -86,6 +88,8 @@ class FlowProgram:
         self._input_columns = self._columns[:-1][inputs]
         self._input_of = model.input_of[inputs]
         self._input_closed = self._blocked[inputs]
+        self._whole = np.zeros(self._count, dtype=bool) if whole is None else whole
+        self._input_whole = self._whole[inputs]
         self._input_lower = np.zeros(len(self._input_columns))
         self._nothing = np.zeros(queries)
         self._cost: Floats | None = None
@@ -112,8 +116,11 @@ class FlowProgram:
     def set_rates(self, rates: Floats) -> None:
         """Move the bounds of the input arcs to new rates."""
         upper = rates[self._input_of] / self._input_scale
+        lower = self._input_lower
+        if self._input_whole.any():
+            lower = np.where(self._input_whole, upper, 0.0)
         upper[self._input_closed] = 0.0
-        self._solver.changeColsBounds(len(upper), self._input_columns, self._input_lower, upper)
+        self._solver.changeColsBounds(len(upper), self._input_columns, lower, upper)
 
     def set_floors(self, floor_rates: Floats) -> None:
         """Require delivered_q >= floor_rates_q, in tuples per second; 0 asks for nothing."""
@@ -196,6 +203,8 @@ class FlowProgram:
         upper[-1] = 1.0
         row_upper = np.full(rows, _INFINITY)
         row_upper[: self._first_capacity] = 0.0
+        row_lower = np.full(rows, -_INFINITY)
+        row_lower[: self._first_capacity][self._whole[splits]] = 0.0
         row_upper[self._first_capacity : self._first_floor] = (
             self.model.capacities * self._row_scale
         )
@@ -210,7 +219,7 @@ class FlowProgram:
             self._cost,
             np.zeros(columns),
             upper,
-            np.full(rows, -_INFINITY),
+            row_lower,
             row_upper,
             row.searchsorted(np.arange(rows + 1)).astype(np.int32),
             column.astype(np.int32),

@@ -13,7 +13,10 @@ import numpy as np
 from headgate.planning.drop_kinds import Drop, drops_of
 from headgate.planning.flow_model import Floats, Flow, FlowModel
 
-__all__ = ["Objective", "Plan", "Planner", "Prices", "plan_from"]
+__all__ = ["WHOLE", "Objective", "Plan", "Planner", "Prices", "plan_from"]
+
+
+WHOLE = 1.0 - 1e-6  # a share above this is everything but for a solver's tolerance
 
 
 class Objective(StrEnum):
@@ -49,6 +52,7 @@ class Plan:
     score:           weighted tuples per second over all queries.
     objective_value: what the planner maximised (equal to `score` for throughput).
     proof:           the bound that the planner has proven, or the prices that prove it.
+    spared:          mixed locations that keep everything though the best plan drops there.
     """
 
     planner: str
@@ -59,6 +63,7 @@ class Plan:
     flow: Flow = field(repr=False)
     objective_value: float
     proof: float | Prices = field(repr=False)
+    spared: tuple[str, ...] = ()
 
     @cached_property
     def objective_bound(self) -> float:
@@ -104,6 +109,15 @@ class Plan:
         return drops_of(self.model.network)
 
     @cached_property
+    def mixed_drops(self) -> Mapping[str, str]:
+        """What is wrong with answers, by the location where tuples of it fall at random."""
+        return {
+            name: drop.conflict
+            for name, drop in self.drops.items()
+            if drop.mixed and self.keep_fraction.get(name, 1.0) < WHOLE
+        }
+
+    @cached_property
     def node_load(self) -> Mapping[str, float]:
         """CPU seconds per second by node."""
         count = self.model.node_count
@@ -142,6 +156,8 @@ class Plan:
             "rates_per_second": dict(zip(network.stream_by_name, self.rates.tolist(), strict=True)),
             "keep_fraction": dict(self.keep_fraction),
             "drops": {name: drop.to_dict() for name, drop in self.drops.items()},
+            "wrong_answers": dict(self.mixed_drops),
+            "spared_for_right_answers": list(self.spared),
             "node_load": dict(self.node_load),
             "link_load_bytes_per_second": dict(self.link_load),
             "query_rate_per_second": dict(self.query_rate_per_second),

@@ -160,7 +160,7 @@ class NetworkFrames:
                 return rows
             except HeadgateError as error:
                 why_not = str(error)
-        self.drops[gate] = "random" if why_not is None else f"random, not {drop}: {why_not}"
+        self.drops[gate] = _at_random(drop, why_not)
         choose_rows(frame, gate, identity)  # says what is wrong with the identity
         columns = identity or [f.name for f in frame.schema.fields if _hashable(frame, f.name)]
         return GateRows(columns, gate)
@@ -224,6 +224,12 @@ class NetworkFrames:
         finally:
             for name in inputs:
                 self.spark.catalog.dropTempView(name)
+
+
+def _at_random(drop: Drop, why_not: str | None) -> str:
+    if why_not is not None:
+        return f"random, not {drop}: {why_not}"
+    return f"random, because {drop.conflict}" if drop.mixed else str(drop)
 
 
 def _like_replay(source: Source) -> Source:

@@ -7,9 +7,10 @@ different times can be laid side by side.
 The best score is computed afterwards: for every stretch of time the exact planner solves again what
 was offered then, with the costs, selectivities and capacity of then. It knows at once what the
 planner at work had to find out first. Costs are such that each batch takes what it did take, and
-the capacity is never below what was done. **So what was done is one of the plans that the best is
-chosen from**, and the score is at most the best, up to selectivities: these are smoothed over
-batches, because a window delivers all at once.
+the capacity is never below what was done. Guarantees and right answers, which both lower a score,
+are of no account. **So what was done is one of the plans that the best is chosen from**, and the
+score is at most the best, up to selectivities: these are smoothed over batches, because a window
+delivers all at once.
 
 Not guaranteed: that no more could have been done. The capacity is what the run itself took for its
 capacity, as the planner at work did. Where that is too low, the best is too low with the score, and
@@ -28,7 +29,7 @@ import numpy as np
 
 from headgate.errors import HeadgateError
 from headgate.network import Network, OperatorStatistics, Statistics
-from headgate.planning import ExactPlanner
+from headgate.planning import ExactPlanner, ExactSettings
 from headgate.spark.networks.network_monitor import BatchSeen
 from headgate.spark.networks.timeline import Timeline
 
@@ -113,7 +114,9 @@ class NetworkRecord:
         # Without guarantees: they can be impossible for a moment, and only lower the best score.
         free = tuple(replace(query, keep_at_least=0.0) for query in self.network.queries)
         able = replace(self.network, nodes=(replace(node, capacity=capacity),), queries=free)
-        return ExactPlanner(able, Statistics(known)).plan(rates).score
+        # And whatever it does to answers: what latency feedback drops is at the inputs.
+        anything = ExactSettings(most_lost_for_right_answers=0.0)
+        return ExactPlanner(able, Statistics(known), anything).plan(rates).score
 
     def _as_it_was(
         self, line: Timeline
