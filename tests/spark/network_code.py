@@ -15,6 +15,10 @@ def per_key(frame: DataFrame) -> DataFrame:
     return frame.groupBy(windows, "key").agg(F.count(F.lit(1)).alias("rows"))
 
 
+def per_window(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("window", "key").agg(F.count(F.lit(1)).alias("rows"))
+
+
 def forgets_to_return(frame: DataFrame) -> None:
     frame.select("id")
 

@@ -116,6 +116,7 @@ def test_sql_python_unions_and_sinks(spark: SparkSession, tmp_path: Path) -> Non
     assert _temporary_tables(spark) == before
 
 
+@pytest.mark.usefixtures("hg")  # registers the replay source
 def test_gates_drop_keys_above_a_join_and_windows_above_an_aggregate(spark: SparkSession) -> None:
     text = """\
 network: kinds
@@ -142,6 +143,60 @@ queries:
     assert frames.drops["b->pairs"] == "key key"
     assert frames.drops["c->pairs"] == "key key"
     assert frames.drops["c->late"].startswith("random, not window 1s: the stream has no event time")
+
+
+SLIDING = """\
+network: sliding
+nodes: {A: {capacity: 2}}
+streams:
+  a: {source: {format: replay, options: {rate: 20, keys: 2}, event_time: timestamp, watermark: 1s}}
+operators:
+  sql: {kind: aggregate, input: a, node: A, window: 1s, slide: 500ms, code: "SELECT window, key,
+    count(*) AS rows FROM a GROUP BY window, key"}
+  python: {kind: aggregate, input: a, node: A, window: 1s, slide: 500ms,
+    code: "tests.spark.network_code:per_window"}
+  own: {kind: aggregate, input: a, node: A, window: 1s, slide: 500ms, code: "SELECT window.start,
+    count(*) AS rows FROM a GROUP BY window(timestamp, '1 second', '500 milliseconds')"}
+  map: {kind: map, input: a, node: A, code: "SELECT * FROM a"}
+  far: {kind: aggregate, input: map, node: A, window: 1s, slide: 500ms,
+    code: "tests.spark.network_code:per_window"}
+queries:
+  q1: {input: sql, sink: {format: parquet, options: {path: OUT/sql}}}
+  q2: {input: python}
+  q3: {input: own}
+  q4: {input: far, sink: {format: parquet, options: {path: OUT/far}}}
+"""
+
+
+def test_whole_sliding_windows_fall_where_the_operator_groups_by_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    network = parse_network(SLIDING.replace("OUT", str(tmp_path)))
+    settings = RunSettings(checkpoint=str(tmp_path / "checkpoints"))
+    with run_network(spark, network, settings) as run:
+        run.headgate.limit("q1", "a->sql", 0.5)
+        until(run, lambda: run.report().gates["q1"].get("a->sql", (0, 0, 0))[2] > 0)
+        until(run, lambda: min(run.record.delivered.get(q, 0) for q in ("q1", "q4")) >= 10)
+        drops = dict(run.drops)
+    assert drops["a->sql"] == "window 1s/0.5s"
+    assert drops["a->python"] == "window 1s/0.5s"
+    assert "the code of own makes its windows itself" in drops["a->own"]
+    assert "directly in front of the aggregate, and map is between" in drops["a->map"]
+    for name in ("sql", "far"):
+        rows = spark.read.parquet(str(tmp_path / name)).groupBy("window").sum("rows").collect()
+        whole = sorted(row["window"]["start"] for row in rows)[2:]  # the first ones began earlier
+        assert whole
+        for row in rows:
+            size = row["window"]["end"] - row["window"]["start"]
+            assert size.total_seconds() == 1.0
+            if row["window"]["start"] in whole:
+                assert row["sum(rows)"] == pytest.approx(20, abs=2)
+
+
+def test_windows_as_a_column_need_an_event_time(spark: SparkSession) -> None:
+    text = SLIDING.replace(", event_time: timestamp, watermark: 1s", "").replace("OUT", "out")
+    with pytest.raises(UsageError, match="groups by the column 'window': the stream has no event"):
+        run_network(spark, parse_network(text))
 
 
 @pytest.mark.parametrize(

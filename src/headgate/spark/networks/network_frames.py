@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -23,11 +23,12 @@ from headgate.network import Arc, Network, Operator, OperatorKind, Source, Stati
 from headgate.network.yaml_spark import python_function
 from headgate.planning.drop_kinds import Drop, DropKind, drops_of
 from headgate.spark.gates.gate import add_gate, choose_rows
-from headgate.spark.gates.row_columns import RandomRows, Rows, quoted
+from headgate.spark.gates.row_columns import WINDOW_COLUMN, RandomRows, Rows, quoted
 from headgate.spark.networks.network_groups import Group, RunningNetwork
 from headgate.spark.networks.network_needs import stood_in_for
 from headgate.spark.networks.operator_code import imported
 from headgate.spark.networks.stand_ins import stand_in
+from headgate.spark.networks.window_rows import windows_of, with_windows, without_query_context
 
 __all__ = ["FLOW_PREFIX", "GateRows", "NetworkFrames"]
 
@@ -78,6 +79,8 @@ class NetworkFrames:
         for name in group.operators:
             operator = self._network.operator_by_name[name]
             inputs = [self._arc(Arc(source, name), made[source]) for source in operator.inputs]
+            if self._groups_by_window(operator, [made[source] for source in operator.inputs]):
+                inputs = [with_windows(frame, operator) for frame in inputs]
             frame = self._operator(operator, inputs)
             kinds = (
                 self._chosen.get(f"{source}->{name}", frozenset()) for source in operator.inputs
@@ -133,7 +136,7 @@ class NetworkFrames:
         source = self._source_of(arc.source)
         identity = None if source is None else source.identity
         arrival = None if source is None else source.arrival
-        rows = self._rows(arc.name, frame, identity, above)
+        rows = self._rows(arc, frame, identity, above)
         self._chosen[arc.name] = above | self._kind_of(rows)
         try:
             return add_gate(self.spark, frame, arc.name, arrival, rows)
@@ -148,11 +151,12 @@ class NetworkFrames:
         return frozenset(("key",)) if rows.choice.key else frozenset()
 
     def _rows(
-        self, gate: str, frame: DataFrame, identity: Sequence[str] | None, above: frozenset[str]
+        self, arc: Arc, frame: DataFrame, identity: Sequence[str] | None, above: frozenset[str]
     ) -> Rows:
         """Which rows fall: as the planner asks, at random where that cannot be."""
+        gate = arc.name
         drop = self._drops[gate]
-        why_not = self._why_at_random(drop, above)
+        why_not = self._why_at_random(arc, frame, drop, above)
         if why_not is None and drop.kind is not DropKind.RANDOM:
             try:
                 rows = self._as_asked(gate, frame, drop)
@@ -165,23 +169,49 @@ class NetworkFrames:
         columns = identity or [f.name for f in frame.schema.fields if _hashable(frame, f.name)]
         return GateRows(columns, gate)
 
-    def _why_at_random(self, drop: Drop, above: frozenset[str]) -> str | None:
+    def _why_at_random(
+        self, arc: Arc, frame: DataFrame, drop: Drop, above: frozenset[str]
+    ) -> str | None:
         if str(drop.kind) in above:
             return "a gate before it has chosen among the same already"
-        if drop.slide_seconds is not None:
-            return "a gate on sliding windows adds a column, which the operator does not expect"
+        if drop.slide_seconds is None:
+            return None
+        operator = self._network.operator_by_name[arc.target]
+        if operator.kind is not OperatorKind.AGGREGATE:
+            return (
+                "such a gate gives each tuple once for each of its windows, so it has to stand "
+                f"directly in front of the aggregate, and {operator.name} is between"
+            )
+        if not self._groups_by_window(operator, [frame]):
+            return (
+                f"the code of {operator.name} makes its windows itself; let it group by the "
+                "column `window`"
+            )
         return None
+
+    def _groups_by_window(self, operator: Operator, inputs: list[DataFrame]) -> bool:
+        """True for an aggregate over sliding windows whose code wants them as a column.
+
+        Found out by giving it its rows without that column.
+        """
+        sliding = operator.slide_seconds not in (None, operator.window_seconds)
+        if not sliding or operator.code is None or operator.name in self._stood:
+            return False
+        if any(WINDOW_COLUMN in frame.columns for frame in inputs):
+            return False
+        try:
+            with without_query_context():  # it is no error: Spark need not log it
+                self._computed(operator, inputs)
+        except PySparkException as error:
+            return f"`{WINDOW_COLUMN}`" in str(error).partition("\n")[0]
+        except Exception:  # said when the operator is made
+            return False
+        return False
 
     def _as_asked(self, gate: str, frame: DataFrame, drop: Drop) -> Rows:
         if drop.kind is DropKind.KEY:
             return choose_rows(frame, gate, by_key=list(drop.key))
-        times = [f.name for f in frame.schema.fields if "spark.watermarkDelayMs" in f.metadata]
-        if len(times) != 1:
-            raise UsageError(
-                "the stream has no event time here; give its source event_time and watermark"
-            )
-        size = f"{round(1e6 * (drop.window_seconds or 0.0))} microseconds"
-        return choose_rows(frame, gate, by_window=(times[0], size))
+        return choose_rows(frame, gate, by_window=windows_of(frame, drop))
 
     # --- operators ------------------------------------------------------------------------------
 
