@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate.errors import NetworkError
-from headgate.network import Network, dump_network, parse_network
+from headgate.network import Network, dump_network, load_network, parse_network
 from headgate.planning import (
     Drop,
     DropKind,
@@ -250,3 +250,15 @@ def test_with_a_guarantee_that_does_not_fit_the_best_plan_stands() -> None:
     held = text.replace("alerts: {input: paid}", "alerts: {input: paid, keep_at_least: 0.5}")
     plan = ExactPlanner(parse_network(held)).plan({})
     assert plan.unmet_guarantees == ()
+
+
+def test_the_shop_uses_every_kind() -> None:
+    shop = load_network("examples/shop.yaml")
+    drops = {arc: str(drop) for arc, drop in drops_of(shop).items()}
+    assert drops["payments->payments_parsed"] == "key order_id"
+    assert drops["enriched->matched"] == "key order_id"
+    assert drops["enriched->by_product"] == "window 60s"
+    assert drops["clicks->clicks_parsed"] == "random"  # sessions
+    plan = ExactPlanner(shop).plan({s.name: 1.5 * (s.rate_per_second or 0.0) for s in shop.streams})
+    assert plan.spared == ("orders->orders_parsed",)
+    assert plan.gap < 1e-6  # here right answers cost nothing
