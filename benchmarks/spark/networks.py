@@ -97,6 +97,7 @@ def _figures(report: NetworkReport) -> dict[str, Any]:
         "predicted_load": report.predicted_load,
         "measured_load": report.measured_load,
         "load_error": report.load_error,
+        "load_error_mean_abs": report.load_error_mean_abs,
         "latency_seconds": {q.name: q.latency_seconds for q in report.queries},
         "gates": gates,
         "alarms": list(report.alarms)[:20],

@@ -99,6 +99,7 @@ def report(seconds: float = 60.0) -> NetworkReport:
         measured_load=1.8,
         capacity=1.95,
         rates={"a": 400.0},
+        load_error_mean_abs=0.08,
     )
 
 
@@ -108,9 +109,13 @@ def test_the_figures_at_the_end() -> None:
         console.print(summary(report()))
     text = capture.get()
     assert "Score: 480 weighted tuples/s, 96.0 % of 500" in text
-    assert "Load: predicted 1.9, measured 1.8 (+5.6 %) of 1.95" in text
+    assert (
+        "Load: predicted 1.9, measured 1.8 (+5.6 %, 8.0 % off in a single batch) of 1.95"
+        in " ".join(text.split())
+    )
     assert "shared->heavy    24,000    6,000    18,000       25.0 %   random" in text
     assert report().to_dict()["score_of_best"] == pytest.approx(0.96)
+    assert report().to_dict()["load_error_mean_abs"] == 0.08
     assert report().to_dict()["gates"]["split"]["shared->heavy"]["dropped"] == 18_000
 
 

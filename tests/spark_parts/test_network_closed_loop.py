@@ -171,6 +171,7 @@ def reaches_the_best(machine: Machine) -> None:
 def predicts_its_load(machine: Machine) -> None:
     predicted, measured = machine.record.predicted_load(), machine.record.measured_load()
     assert predicted == pytest.approx(measured, rel=0.1)
+    assert (machine.record.load_error_mean_abs() or 1.0) < 0.1  # also in a single batch
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])

@@ -10,6 +10,8 @@ from headgate.network import dump_network, parse_network
 from headgate.planning import ExactPlanner
 from headgate.spark.agent.decision import GateDecision
 from headgate.spark.agent.progress import BatchReport, GateReport
+from headgate.spark.gates.window_drop import WindowMemory, WindowShape
+from headgate.spark.networks.decided_share import decided_share
 from headgate.spark.networks.network_export import MeasuredQuery, network_of_queries
 from headgate.spark.networks.network_groups import NODE, as_it_runs
 from headgate.spark.networks.network_monitor import NetworkMonitor
@@ -31,8 +33,11 @@ queries:
 """
 
 
+PERIOD_SECONDS = 5.0
+
+
 def report(batch: int, offered: int, keep_heavy: float, seconds: float) -> BatchReport:
-    """One batch of the split network in every `seconds`."""
+    """A batch of the split network that takes so long; one begins in every period."""
     heavy = round(offered * keep_heavy)
     decision = GateDecision().changed_to({"shared->heavy": keep_heavy})
     gates = {
@@ -40,7 +45,7 @@ def report(batch: int, offered: int, keep_heavy: float, seconds: float) -> Batch
         "shared->light": GateReport(offered, offered),
         "shared->heavy": GateReport(offered, heavy),
     }
-    return BatchReport("id", "run", batch, seconds * batch, seconds, decision, gates)
+    return BatchReport("id", "run", batch, PERIOD_SECONDS * batch, seconds, decision, gates)
 
 
 def watched(batches: int) -> tuple[NetworkMonitor, NetworkRecord]:
@@ -51,7 +56,7 @@ def watched(batches: int) -> tuple[NetworkMonitor, NetworkRecord]:
     for batch in range(batches):
         keep = (1.0, 0.4, 0.2)[batch % 3]
         offered = 400
-        tasks = (0.002 + 0.004 + 0.010 * keep) * offered
+        tasks = tasks_of(offered, keep)
         seen = report(batch, offered, keep, 0.2 + tasks / 1.6)
         flows = {"light": offered, "heavy": round(offered * keep)}
         record.add(monitor.observe("split", seen, flows, tasks))
@@ -67,6 +72,45 @@ def test_costs_rates_selectivities_and_capacity_are_learnt() -> None:
     assert numbers["light"].selectivity == pytest.approx(1.0)
     assert monitor.capacity() == pytest.approx(1.6 * 0.9, rel=0.1)  # 0.2 s of every 2 s are gone
     assert record.predicted_load() == pytest.approx(record.measured_load(), rel=0.05)
+
+
+def tasks_of(offered: int, keep: float) -> float:
+    return (0.002 + 0.004 + 0.010 * keep) * offered
+
+
+def test_a_load_that_nobody_foresaw_was_not_predicted() -> None:
+    """Twice as much arrives at once: the batch is predicted from what was known before it."""
+    monitor, record = watched(60)
+    before = record.load_error_mean_abs()
+    assert before is not None
+    tasks = tasks_of(800, 1.0)
+    flows = {"light": 800, "heavy": 800}
+    seen = monitor.observe("split", report(60, 800, 1.0, 0.2 + tasks / 1.6), flows, tasks)
+    assert seen.predicted_seconds == pytest.approx(tasks / 2.0, rel=0.1)
+    assert seen.busy_seconds == tasks
+    record.add(seen)
+    off = record.load_error_mean_abs()
+    assert off is not None
+    assert off > before + 0.01
+
+
+def test_before_a_forecast_nothing_is_predicted() -> None:
+    running = as_it_runs(parse_network(SPLIT), cores=2)
+    monitor = NetworkMonitor(running, cores=2)
+    for batch in (0, 1):  # the first compiles code, the second is the first that teaches costs
+        seen = monitor.observe("split", report(batch, 400, 1.0, 4.0), {}, 6.0)
+        assert seen.predicted_seconds is None
+
+
+def test_the_decided_share_is_known_before_anything_came() -> None:
+    shape = WindowShape.of(4_000_000, 1_000_000, 1_000_000)
+    memory = WindowMemory(shape).changed_to(round(1e6 * shape.block_share(0.3)), None, None)
+    decision = GateDecision(keep={"a->shared": 250_000}, windows={"shared->light": memory})
+    gates = {gate: GateReport(100, 0) for gate in ("a->shared", "shared->light", "x")}
+    seen = BatchReport("id", "run", 1, 0.0, 1.0, decision, gates)
+    assert decided_share(seen, "a->shared") == 0.25
+    assert decided_share(seen, "shared->light") == pytest.approx(0.3, abs=1e-5)
+    assert decided_share(seen, "x") == decided_share(seen, "no gate") == 1.0
 
 
 def test_the_planner_is_told_what_moved_and_not_more() -> None:
@@ -92,7 +136,7 @@ def test_what_was_measured_is_a_network_file_that_can_be_planned() -> None:
     text = dump_network(measured_network(monitor))
     network = parse_network(text)
     assert network.operator_by_name["heavy"].cost_seconds == pytest.approx(0.010, rel=0.2)
-    assert ExactPlanner(network).plan({}).keep_fraction["shared->heavy"] < 1.0
+    assert ExactPlanner(network).plan({"a": 400.0}).keep_fraction["shared->heavy"] < 1.0
 
 
 def test_the_score_is_set_against_the_best_plan_of_what_was_measured() -> None:

@@ -159,12 +159,14 @@ def _figures(report: NetworkReport) -> list[Text]:
             )
         )
     if report.load_error is not None:
+        each = report.load_error_mean_abs
+        single = "" if each is None else f", {percent(each)} off in a single batch"
         lines.append(
             Text.assemble(
                 ("Load: ", "bold"),
                 f"predicted {number(report.predicted_load or 0.0)}, measured "
-                f"{number(report.measured_load or 0.0)} ({100 * report.load_error:+.1f} %) of "
-                f"{number(report.capacity)} task seconds per second",
+                f"{number(report.measured_load or 0.0)} ({100 * report.load_error:+.1f} %{single}) "
+                f"of {number(report.capacity)} task seconds per second",
             )
         )
     lines += [Text(f"alarm: {text}", style="yellow") for text in report.alarms[-5:]]

@@ -21,7 +21,7 @@ from headgate.coordinator import RatesObserved
 from headgate.network import Arc, Network, Operator, OperatorKind, OperatorStatistics
 from headgate.planning.guarantees import gate_floors
 from headgate.spark.agent.progress import BatchReport
-from headgate.spark.gates.threshold import EVERYTHING
+from headgate.spark.networks.decided_share import decided_share
 from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork
 
 __all__ = ["BatchSeen", "GroupMonitor", "NetworkMonitor"]
@@ -43,7 +43,7 @@ class BatchSeen:
     """One batch as the monitor understood it.
 
     offered: tuples of each stream; delivered: of each query. busy_seconds: of tasks, None where
-    Spark did not say; predicted_seconds: the same, from what was known before the batch.
+    Spark did not say; predicted_seconds: the same, from what was known when the batch began.
     tuple_seconds: the part of it that tuples took. measured: the operators of the group, with costs
     that make exactly these seconds of the tuples of the batch. capacity: what all groups could use
     together.
@@ -74,6 +74,7 @@ class GroupMonitor:
     batches: int = 0
     counts: dict[str, tuple[float, float]] = field(default_factory=dict)  # in, out; fading
     forecasts: dict[str, RateForecast] = field(default_factory=dict)  # by stream
+    expected: dict[str, float] = field(default_factory=dict)  # what they say of the next batch
     last: BatchReport | None = None
 
     def __post_init__(self) -> None:
@@ -189,14 +190,20 @@ class GroupMonitor:
             for q in self.group.queries
         }
 
-    def predicted(self, report: BatchReport) -> dict[str, float]:
-        """Tuples into each operator if gates and operators do as decided and as known."""
+    def predicted(self, report: BatchReport) -> dict[str, float] | None:
+        """Tuples into each operator, as they could be known when the batch began.
 
-        def offered(arc: Arc) -> float:
-            seen = report.gates.get(arc.name)
-            return 0.0 if seen is None else float(seen.offered)
-
-        return self._reaching(offered, lambda arc: _decided(report, arc.name))
+        What arrives at the rates that were forecast after the batch before, for as long as it has
+        been since that one began, at gates and operators that do as decided and as known. None
+        before a forecast.
+        """
+        if self.last is None or not self.expected:
+            return None
+        seconds = max(0.0, report.start_seconds - self.last.start_seconds)
+        return self._reaching(
+            lambda arc: self.expected.get(arc.source, 0.0) * seconds,
+            lambda arc: decided_share(report, arc.name),
+        )
 
     def demand(self, rates: Mapping[str, float]) -> float:
         """Task seconds per second if nothing is dropped; as much as you like where a rate is
@@ -302,12 +309,13 @@ class NetworkMonitor:
     ) -> BatchSeen:
         """Take in one batch."""
         own = self.groups[group]
+        learns = own.batches > 0 and busy_seconds is not None
+        predicted = None
+        reaching = own.predicted(report)  # before anything is learnt from the batch
+        if learns and own.costs.observations and reaching is not None:
+            predicted = own.costs.seconds(reaching)
         self._observe_rates(own, report)
         own.batches += 1
-        learns = own.batches > 1 and busy_seconds is not None
-        predicted = None
-        if learns and own.costs.observations:
-            predicted = own.costs.seconds(own.predicted(report))
         came = own.entering(report, flows)
         if learns and busy_seconds is not None:
             own.costs.observe(came, busy_seconds)
@@ -369,7 +377,7 @@ class NetworkMonitor:
                     own.forecasts.pop(stream.name, None)
                 forecast = own.forecasts.setdefault(stream.name, RateForecast())
                 expected = forecast.observe(max(seen), own.group.period_seconds)
-                self.expected_rates[stream.name] = expected
+                self.expected_rates[stream.name] = own.expected[stream.name] = expected
                 self.rates[stream.name] = forecast.level
 
     def _offered(self, report: BatchReport) -> dict[str, int]:
@@ -381,16 +389,6 @@ class NetworkMonitor:
                     offered[stream.name] = report.gates[arc.name].offered
                     break
         return offered
-
-
-def _decided(report: BatchReport, gate: str) -> float:
-    """The share that was to pass; what did pass where whole windows fall, or nobody decided."""
-    seen, decision = report.gates.get(gate), report.decision
-    if seen is None:
-        return 1.0
-    if decision is None or gate in decision.windows:
-        return seen.kept / seen.offered if seen.offered else 1.0
-    return decision.threshold(gate) / EVERYTHING
 
 
 def _moved(told: OperatorStatistics | None, now: OperatorStatistics) -> bool:

@@ -79,12 +79,17 @@ class NetworkRecord:
         return {name: self._per_second(("delivered", name)) or 0.0 for name in names}
 
     def predicted_load(self) -> float | None:
-        """Task seconds a second, as they were predicted for the batches before these ran."""
+        """Task seconds a second, as they could be predicted when the batches began."""
         return self._per_second("predicted")
 
     def measured_load(self) -> float | None:
         """The same as measured, of the same batches."""
         return self._per_second("measured")
+
+    def load_error_mean_abs(self) -> float | None:
+        """How far a batch was off on average, up or down, as a share of the mean batch."""
+        off, measured = self._per_second("off"), self._per_second("measured")
+        return None if off is None or not measured else off / measured
 
     def latency_seconds(self, group: str) -> float | None:
         total, weight = self._latency.get(group, (0.0, 0.0))
@@ -159,6 +164,7 @@ class NetworkRecord:
         if seen.busy_seconds is not None and seen.predicted_seconds is not None:
             line.spread("measured", since, until, seen.busy_seconds)
             line.spread("predicted", since, until, seen.predicted_seconds)
+            line.spread("off", since, until, abs(seen.predicted_seconds - seen.busy_seconds))
         line.spread("used", since, until, seen.tuple_seconds)
         line.spread("capacity", since, until, seen.capacity * length)
         line.spread("known", since, until, length)

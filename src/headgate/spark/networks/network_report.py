@@ -27,6 +27,8 @@ class NetworkReport:
 
     best_score:  weighted tuples per second of the best plan, see `network_record`.
     predicted_load, measured_load: task seconds per second, over the same batches.
+    load_error_mean_abs: how far the prediction of a batch was off on average, up or down, as a
+                 share of the mean batch. Errors of single batches do not cancel here.
     gates:       offered, kept and dropped at each gate, by group and gate.
     """
 
@@ -42,6 +44,7 @@ class NetworkReport:
     capacity: float
     rates: Mapping[str, float]
     alarms: tuple[str, ...] = ()
+    load_error_mean_abs: float | None = None
 
     @property
     def of_best(self) -> float | None:
@@ -90,6 +93,7 @@ class NetworkReport:
             "predicted_load": self.predicted_load,
             "measured_load": self.measured_load,
             "load_error": self.load_error,
+            "load_error_mean_abs": self.load_error_mean_abs,
             "capacity": self.capacity,
             "rates_per_second": dict(self.rates),
             "alarms": list(self.alarms),

@@ -286,6 +286,7 @@ class NetworkRun:
                 monitor.capacity(),
                 dict(monitor.rates),
                 tuple(f"{a.kind}, {a.subject}: {a.text}" for a in self.headgate.alarms()),
+                record.load_error_mean_abs(),
             )
 
     def _figures(self) -> list[QueryFigures]:
