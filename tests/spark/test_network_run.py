@@ -18,6 +18,7 @@ from headgate.errors import UsageError
 from headgate.network import parse_network
 from headgate.planning import ExactPlanner
 from headgate.spark import RunSettings, run_network
+from headgate.spark.networks import network_run
 from headgate.spark.networks.network_frames import NetworkFrames
 from headgate.spark.networks.network_groups import as_it_runs
 from headgate.spark.networks.network_run import NetworkRun
@@ -239,7 +240,9 @@ def test_an_unknown_stream_cannot_be_replayed(spark: SparkSession) -> None:
         run_network(spark, parse_network(SPLIT), RunSettings(replayed={"z": {"rate": "1"}}))
 
 
-def test_classes_run_as_queries_of_their_own(spark: SparkSession) -> None:
+def test_classes_run_as_queries_of_their_own(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = """\
 network: by class
 nodes: {A: {capacity: 2}}
@@ -255,6 +258,8 @@ queries:
     settings = RunSettings(classes={"gold": 2.0, "bronze": 1.0}, stand_ins=True)
     with run_network(spark, parse_network(text), settings) as run:
         until(run, lambda: min(run.record.delivered.get(q, 0) for q in ("first", "second")) > 50)
+        monkeypatch.setattr(network_run, "_cores", lambda _: 7)  # executors have come
+        until(run, lambda: run.monitor.cores == 7)
         report = run.report()
         classes = run.headgate.classes()
         known = run.headgate._agent.coordinator.queries

@@ -113,6 +113,21 @@ def test_the_decided_share_is_known_before_anything_came() -> None:
     assert decided_share(seen, "x") == decided_share(seen, "no gate") == 1.0
 
 
+def test_the_capacity_follows_executors_that_come_and_go() -> None:
+    monitor, _ = watched(60)
+    before, fixed = monitor.capacity(), monitor.groups["split"].length.fixed_seconds
+    monitor.follow_cores(2)
+    assert monitor.capacity() == before
+    monitor.follow_cores(4)
+    assert monitor.capacity() == pytest.approx(2.0 * before, rel=0.01)
+    assert monitor.groups["split"].length.fixed_seconds == pytest.approx(fixed)
+    news = monitor.news(1.0)
+    assert news is not None
+    assert news.capacities[NODE] == pytest.approx(2.0 * before, rel=0.1)
+    monitor.follow_cores(1)
+    assert monitor.capacity() <= 0.97
+
+
 def test_the_planner_is_told_what_moved_and_not_more() -> None:
     monitor, _ = watched(60)
     news = monitor.news(1.0)

@@ -16,18 +16,18 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headgate.control import OperatorCosts, OperatorCostSettings, RateForecast
+from headgate.control import OperatorCosts, RateForecast
 from headgate.coordinator import RatesObserved
 from headgate.network import Arc, Network, Operator, OperatorKind, OperatorStatistics
 from headgate.planning.guarantees import gate_floors
 from headgate.spark.agent.progress import BatchReport
+from headgate.spark.networks.batch_length import BatchLength
 from headgate.spark.networks.decided_share import decided_share
 from headgate.spark.networks.network_groups import NODE, Group, RunningNetwork
 
 __all__ = ["BatchSeen", "GroupMonitor", "NetworkMonitor"]
 
 _UNKNOWN_COST_SECONDS = 1e-5
-_FIXED_SECONDS = 0.2
 _MOST_OF_CORES = 0.97
 _LEAST_OF_CORES = 0.05
 _MOVED = 0.02
@@ -35,7 +35,6 @@ _FIRST_PROBE = 2  # batches
 _WAIT_BATCHES = 10
 _COUNT_MEMORY = 0.9  # of a batch to the next, for selectivities
 _MOST_SCALE = 4.0  # of a single batch against what is known
-_TASKS = "tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +78,14 @@ class GroupMonitor:
 
     def __post_init__(self) -> None:
         self.costs = OperatorCosts({name: self.believed[name] for name in self.group.operators})
-        self.durations = OperatorCosts(
-            {_TASKS: 1.0 / self.cores},
-            OperatorCostSettings(
-                believed_scale=0.3,
-                believed_ratio=0.3,
-                fixed_seconds=_FIXED_SECONDS,
-                fixed_deviation_seconds=0.3,
-                drift=0.01,
-                common_drift=0.02,
-            ),
-        )
+        self.length = BatchLength(self.cores)
 
     def capacity(self) -> float:
         """Task seconds per second with one batch in each period; half of the time at least."""
-        per_task = max(self.durations.cost_seconds[_TASKS], 1.0 / (4.0 * self.cores))
         # Where a batch of nothing takes most of the period, dropping does not help: batches will
         # be late whatever is kept, so they may as well be longer.
-        period = max(self.group.period_seconds, 2.0 * self.durations.fixed_seconds)
-        in_tasks = (period - self.durations.fixed_seconds) / per_task
+        period = max(self.group.period_seconds, 2.0 * self.length.fixed_seconds)
+        in_tasks = (period - self.length.fixed_seconds) / self.length.seconds_per_task_second
         return (in_tasks - self.costs.fixed_seconds) / period
 
     def probes(self) -> dict[str, float]:
@@ -271,6 +259,12 @@ class NetworkMonitor:
         self._told: dict[str, OperatorStatistics] = {}
         self._told_capacity: float | None = None
 
+    def follow_cores(self, cores: int) -> None:
+        """So many cores are there now: executors have come or gone."""
+        self.cores = cores
+        for group in self.groups.values():
+            group.length.follow(cores)
+
     def capacity(self) -> float:
         """Task seconds per second that get done if all groups have enough to do."""
         return self._within_cores(sum(self._capacities().values()))
@@ -319,7 +313,7 @@ class NetworkMonitor:
         came = own.entering(report, flows)
         if learns and busy_seconds is not None:
             own.costs.observe(came, busy_seconds)
-            own.durations.observe({_TASKS: busy_seconds}, report.duration_seconds)
+            own.length.observe(busy_seconds, report.duration_seconds)
         own.last = report
         tuple_seconds, measured = own.as_measured(came, busy_seconds)
         return BatchSeen(

@@ -104,7 +104,7 @@ class NetworkRun:
     """A network that runs; made by `run_network`. `headgate` is what its queries report to."""
 
     def __init__(self, spark: SparkSession, network: Network, settings: RunSettings) -> None:
-        self.cores = max(1, spark.sparkContext.defaultParallelism)
+        self.cores = _cores_at_start(spark)
         self.running: RunningNetwork = as_it_runs(
             network, self.cores, tuple(settings.classes or ())
         )
@@ -212,7 +212,9 @@ class NetworkRun:
         if group is None or report.idle:
             return
         busy = self._times.seconds(report.run_id, report.batch)
+        cores = _cores(self._spark)
         with self._lock:
+            self.monitor.follow_cores(cores)
             seen = self.monitor.observe(group, report, _flows(text), busy)
             self.record.add(seen)
             news = self.monitor.news(time.time())
@@ -325,6 +327,18 @@ def measured_network(monitor: NetworkMonitor) -> Network:
         replace(n, capacity=monitor.capacity()) if n.name == NODE else n for n in network.nodes
     )
     return replace(network, streams=streams, operators=operators, nodes=nodes)
+
+
+def _cores(spark: SparkSession) -> int:
+    """Those of the executors that are there now; a call to the JVM, below a millisecond."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _cores_at_start(spark: SparkSession) -> int:
+    """The same once the first executor is there: before, a cluster's number is a guess."""
+    if not (spark.sparkContext.master or "").startswith("local"):
+        spark.range(1).count()
+    return _cores(spark)
 
 
 def _readers(running: RunningNetwork) -> dict[str, str]:
