@@ -387,3 +387,6 @@ queries:
     shed = keep(coordinator.handle(BatchStarted(60.0, "both", 1, {"a->shared": 24_000}, 30.0)))
     assert shed["shared->heavy"] == pytest.approx(0.6)
     assert shed["a->shared"] == pytest.approx(0.5)
+    coordinator.handle(RatesObserved(60.0, {"a": 4000.0}))  # the guarantee does not fit
+    shed = keep(coordinator.handle(BatchStarted(63.0, "both", 2, {"a->shared": 24_000}, 30.0)))
+    assert shed == pytest.approx({"a->shared": 0.3, "shared->light": 0.0, "shared->heavy": 1.0})

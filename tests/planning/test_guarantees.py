@@ -8,7 +8,7 @@ import pytest
 from headgate.errors import GuaranteesCollideError
 from headgate.network import Network, parse_network
 from headgate.planning import ExactPlanner
-from headgate.planning.guarantees import gate_floors
+from headgate.planning.guarantees import gate_floors, keep_in_collision
 from tests.random_networks import random_network
 
 SPLIT = """\
@@ -88,3 +88,25 @@ def test_at_the_floors_every_query_has_its_guarantee(seed: int) -> None:
     full, low = model.unshed(plan.rates).delivered, model.evaluate(plan.rates, keep).delivered
     for place, query in enumerate(network.queries):
         assert low[place] >= query.keep_at_least * full[place] * (1 - 1e-6)
+
+
+def test_where_guarantees_do_not_fit_nothing_is_left_for_others() -> None:
+    text = SPLIT.replace("nodes: {A: {capacity: 2}}", "nodes: {A: {capacity: 2}, B: {capacity: 9}}")
+    text = text.replace(
+        "streams: {a: {rate: 400/s}}", "streams: {a: {rate: 400/s}, b: {rate: 1/s}}"
+    )
+    text = text.replace(
+        "queries:\n",
+        "  far: {kind: delay, input: b, node: B, cost: 1ms, selectivity: 1}\n"
+        "queries:\n  other: {input: far}\n",
+    )
+    network = parse_network(text)
+    with pytest.raises(GuaranteesCollideError) as caught:
+        ExactPlanner(network).plan({"a": 900.0})
+    assert keep_in_collision(network, caught.value.constraints) == {
+        "a->shared": 0.5,
+        "shared->light": 0.0,
+        "shared->heavy": 1.0,
+        "b->far": 1.0,  # on a node that has room
+    }
+    assert keep_in_collision(network, ())["b->far"] == 0.0

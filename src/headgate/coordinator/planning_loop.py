@@ -25,7 +25,7 @@ from headgate.planning.cut_tables.table_messages import (
     SetupChanged,
 )
 from headgate.planning.cut_tables.table_node import TableNode
-from headgate.planning.guarantees import gate_floors
+from headgate.planning.guarantees import gate_floors, keep_in_collision
 from headgate.planning.keep import keep_from
 
 __all__ = ["CentralPlan", "NodePlan"]
@@ -86,7 +86,7 @@ class CentralPlan:
         except PlanningError as error:
             self.problem = str(error)
             if isinstance(error, GuaranteesCollideError):
-                self.keep_fraction = {}
+                self.keep_fraction = keep_in_collision(self._network, error.constraints)
                 self.floors = gate_floors(self._network)
 
 

@@ -22,12 +22,12 @@ Cost: linear in arcs and queries with a guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from headgate.network import Arc, Network, Query
 from headgate.planning.drop_kinds import DropKind, drops_of
 
-__all__ = ["gate_floors"]
+__all__ = ["gate_floors", "keep_in_collision"]
 
 
 def gate_floors(
@@ -72,6 +72,26 @@ def gate_floors(
                 floors[arc.name] = keeps
     _level_keys(network, floors, {name: drops[name].key for name in by_key})
     return floors
+
+
+def keep_in_collision(network: Network, full: Collection[str]) -> dict[str, float]:
+    """What to keep where the guarantees do not fit: what they ask for, and nothing for others.
+
+    full: the nodes and links that are too small; none named means all. Gates whose tuples never
+    come there keep everything. To keep all for the others too, as without a plan, would leave even
+    less for those with a guarantee.
+    """
+    floors = gate_floors(network)
+    there: dict[str, bool] = {query.name: False for query in network.queries}
+    for operator in reversed(network.operators_in_order):
+        arcs = network.arcs_from[operator.name]
+        links = {f"{operator.node}->{network.node_of(arc.target)}" for arc in arcs}
+        own = not full or operator.node in full or not links.isdisjoint(full)
+        there[operator.name] = own or any(there[arc.target] for arc in arcs)
+    return {
+        arc.name: floors.get(arc.name, 1.0) if there[arc.target] else 1.0
+        for arc in network.drop_locations
+    }
 
 
 def _guaranteed_behind(network: Network) -> dict[str, tuple[Query, ...]]:
