@@ -100,7 +100,7 @@ def _newest(directory: Path, log: str) -> int:
 
 
 def _examine(spark: Any, directory: Path) -> dict[str, Any]:
-    from headgate.spark.ledger.ledger_file import read_lines
+    from headgate.spark.ledger.lines import read_lines
 
     checkpoint = directory / "checkpoint"
     committed = _newest(directory, "commits")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headgate.spark.ledger.ledger_file import read_lines
+from headgate.spark.ledger.lines import read_lines
 from tests.spark.standalone_cluster import standalone_cluster
 from tests.spark.streams import expected_ids, logged_batches
 from tests.spark.test_dead_letters_on_spark import expected_letters

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headgate.errors import UsageError
 from headgate.spark.ledger.ledger_file import LedgerFile
 from headgate.spark.plans import plan_rewrite
 from headgate.spark.session import Headgate, attach
@@ -68,7 +71,7 @@ def test_a_full_disk_stops_no_query_and_rows_come_later(
     real_open = LedgerFile._open
 
     def open_full(file: LedgerFile) -> Any:
-        file._file = Path("/dev/full").open("a")  # noqa: SIM115 (the ledger closes it)
+        file._file = FileIO("/dev/full", "a")
         return file._file
 
     monkeypatch.setattr(LedgerFile, "_open", open_full)
@@ -83,6 +86,72 @@ def test_a_full_disk_stops_no_query_and_rows_come_later(
     query.stop()
     rows = rows_of(hg, "full")
     assert [row["batch"] for row in rows] == list(range(len(rows)))
+
+
+def test_a_damaged_ledger_stops_no_start(
+    spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    damaged = (
+        b'{"time_seconds":1,"que\xff\xfe\x00\n{"query_id":"x","batch":"7","gate":"t"}\n[]\n\xc3'
+    )
+    with attach(spark, timeout="20s") as first:
+        query = start(first, replay(rate=500), "damaged", tmp_path)
+        before = len(wait_for_batches(first, "damaged", 3))
+        query.stop()
+    [ledger] = (tmp_path / "headgate" / "ledger").glob("*.jsonl")
+    with ledger.open("ab") as file:
+        file.write(damaged)
+    (tmp_path / "headgate" / "ledger" / "_sums").write_bytes(damaged)
+    with attach(spark, timeout="20s") as second:
+        query = start(second, replay(rate=500), "damaged", tmp_path)
+        rows = wait_for_batches(second, "damaged", 2)
+        query.stop()
+        assert alarms(second, "ledger", "") == []
+        assert len(rows) >= before + 2
+        assert second.report().sums["damaged", "orders"].offered >= sum(r["offered"] for r in rows)
+        assert second.ledger().count() == len(rows_of(second, "damaged"))
+
+
+def test_whatever_fails_behind_the_start_is_an_alarm(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("it is broken")
+
+    books = hg._starts._books
+    monkeypatch.setattr(books.ledger, "open", broken)
+    monkeypatch.setattr(books.digests, "open", broken)
+    monkeypatch.setattr(books.letters, "begin", broken)
+    query = start(hg, replay(rate=500), "behind")
+    [run] = hg._agent.started("behind")
+    assert run.run_id == str(query.runId)
+    wait_for(lambda: run.reports >= 2, what="two batches that the agent has heard of")
+    assert "RuntimeError: it is broken" in alarms(hg, "ledger", "behind")[0]
+    query.stop()
+
+
+def test_without_room_for_temporary_files_a_query_starts_all_the_same(
+    hg: Headgate, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    monkeypatch.setattr(tempfile, "gettempdir", full)
+    query = start(hg, replay(rate=500), "no room")
+    wait_for_batches(hg, "no room", 1)
+    query.stop()
+
+
+def test_a_start_that_is_refused_leaves_nothing(hg: Headgate, replay: Replay) -> None:
+    gated = hg.gate(replay(rate=500), "orders", arrival="timestamp", identity=["id"])
+    writer = gated.writeStream.format("noop")
+    with pytest.raises(UsageError, match="percentile"):
+        hg.start(writer, name="refused", latency="3s", percentile=100)
+    assert "refused" not in {run.name for run in hg.runs()}
+    assert "refused" not in hg._agent.coordinator.queries
+    with pytest.raises(UsageError, match="no gate refused/orders"):
+        hg.limit("refused", "orders", 0.5)
 
 
 def test_arrivals_from_the_future_raise_an_alarm_and_shed_nothing(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.coordinator import Mode, QuerySettings
+from headgate.errors import UsageError
 from headgate.spark.agent.agent import Agent, TooLateError
 from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.decision import EVERYTHING, UNREACHABLE, GateDecision
@@ -332,3 +333,24 @@ def test_strangers_are_shown_out(
         write_message(connection, message)
         assert read_message(connection) is None
     assert query.array.values == (0, EVERYTHING, 0)
+
+
+def test_a_query_whose_settings_are_refused_leaves_nothing() -> None:
+    agent = Agent(Alarms(), lambda *_: None)
+    refused = QueryRun("key", "alerts", {"orders": Array()})
+    settings = QuerySettings(("orders",), 3.0, controller_settings={"percentile": 100})
+    with pytest.raises(UsageError, match="percentile"):
+        agent.add(refused, settings)
+    assert agent.runs == []
+    assert agent.coordinator.queries == {}
+
+
+def test_by_name_the_newest_run_is_found_that_has_started() -> None:
+    agent = Agent(Alarms(), lambda *_: None)
+    runs = [QueryRun(key, "alerts", {"orders": Array()}) for key in "abc"]
+    for run in runs:
+        agent.add(run, QuerySettings(("orders",), 3.0))
+    for run in runs[:2]:
+        run.handle = QueryHandle(lambda: 0, lambda: None, list)
+    assert agent.started("alerts") == [runs[1], runs[0]]
+    assert agent.started("another") == []

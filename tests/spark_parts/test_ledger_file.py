@@ -10,18 +10,26 @@ from headgate.spark.agent.decision import GateDecision
 from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.ledger_book import LedgerBook
-from headgate.spark.ledger.ledger_file import LedgerFile, LedgerLine, read_lines
+from headgate.spark.ledger.ledger_file import LedgerFile, LedgerLine
+from headgate.spark.ledger.ledger_sums import DirectorySums
+from headgate.spark.ledger.lines import read_lines
 from headgate.spark.ledger.report import Report, sum_up
 
 LINE = LedgerLine(1.0, "alerts", "q", "r1", 0, "orders", "counted", 9, 6, 3, 0.6, 1, 1, "feedback")
 
 
+def opened(directory: Path, run: str) -> LedgerFile:
+    sums = DirectorySums(directory)
+    sums.catch_up()
+    return LedgerFile(directory, run, sums.last_batches(), sums.written)
+
+
 def test_a_row_is_written_once_also_by_the_next_run(tmp_path: Path) -> None:
-    first = LedgerFile(tmp_path, "r1")
+    first = opened(tmp_path, "r1")
     first.append([LINE, LINE, replace(LINE, batch=1)])
     first.append([LINE])
     first.close()
-    second = LedgerFile(tmp_path, "r2")
+    second = opened(tmp_path, "r2")
     assert second.last_batch("q") == 1
     second.append([replace(LINE, batch=1), replace(LINE, batch=2)])
     second.close()
@@ -34,7 +42,7 @@ def test_rows_are_written_at_once_and_synced_once_a_second(
     synced: list[int] = []
     monkeypatch.setattr("os.fsync", synced.append)
     now = [100.0]
-    ledger = LedgerFile(tmp_path, "r1", lambda: now[0])
+    ledger = LedgerFile(tmp_path, "r1", clock=lambda: now[0])
     for batch, at in enumerate((100.0, 100.5, 100.9, 101.0, 101.5)):
         now[0] = at
         ledger.append([replace(LINE, batch=batch)])
@@ -50,7 +58,7 @@ def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     ledger.close()
     with (tmp_path / "r1-00000.jsonl").open("a") as file:
         file.write('{"query_id":"q","batch":1,"ga')
-    assert LedgerFile(tmp_path, "r2").last_batch("q") == 0
+    assert opened(tmp_path, "r2").last_batch("q") == 0
 
 
 def book_with_run(

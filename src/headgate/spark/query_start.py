@@ -5,17 +5,19 @@ the checkpoint left is read (the last decision, states of policies, costs and ra
 learns of the query; Spark starts it; then the books are opened and what has happened since is
 taken in.
 
-Guarantees: the gates follow the logged decision before Spark can run its batch again. A plan that
+Guarantees: a start that fails leaves nothing in the agent; once Spark has started the query, it
+is returned, and what fails of ours is an alarm. The gates follow the logged decision before Spark
+can run its batch again. A plan that
 cannot be rewritten is started as it is, with the alarm `not gated`. Not guaranteed: decisions in
 the moment between Spark's start and ours; until then everything new is kept.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,15 +32,16 @@ from headgate.spark.agent.agent import Agent
 from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.listener import EventThread
 from headgate.spark.agent.query_run import GateArray, QueryHandle, QueryRun
-from headgate.spark.agent.recall import recalled_batches
+from headgate.spark.agent.recall import read_recent
 from headgate.spark.gates.row_choice import RowChoice, check_keys
 from headgate.spark.gates.window_watch import WindowWatch
 from headgate.spark.ledger.digest_book import DigestBook
 from headgate.spark.ledger.ledger_book import LedgerBook
-from headgate.spark.ledger.ledger_file import read_lines
 from headgate.spark.ledger.ledger_table import ledger_directory
+from headgate.spark.ledger.lines import parts_in
+from headgate.spark.ledger.temporary import temporary_directory
 from headgate.spark.letters.letter_book import LetterBook
-from headgate.spark.plans.checkpoint import CheckpointState, read_checkpoint
+from headgate.spark.plans.checkpoint import CheckpointState, qualified, read_checkpoint
 from headgate.spark.plans.gate_nodes import inline_gates_in
 from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, dataset_of, start_on
@@ -82,7 +85,11 @@ class StartRequest:
 
 
 class QueryStart:
-    """See the module. `ask_as`: options with which a source asks the agent under a key."""
+    """See the module.
+
+    ask_as: options with which a source asks the agent under a key.
+    ended:  told of the run id, and the error, of a query that has ended.
+    """
 
     def __init__(
         self,
@@ -92,9 +99,11 @@ class QueryStart:
         alarms: Alarms,
         books: Books,
         ask_as: Callable[[str], dict[str, str]],
+        ended: Callable[[str, str | None], None],
     ) -> None:
         self._spark, self._agent, self._events = spark, agent, events
         self._alarms, self._books, self._ask_as = alarms, books, ask_as
+        self._ended = ended
 
     def start(self, request: StartRequest) -> StreamingQuery:
         """The running query, gated if it can be."""
@@ -143,9 +152,10 @@ class QueryStart:
         if state.decision is not None:
             run.logged = state.decision
             run.apply(state.decision, state.last_batch if state.replays else None)
-        self._agent.add(run, request.settings)
-        self._recall(run, request.facts, state)
+        directory = self._ledger_directory(request)
         try:
+            self._agent.add(run, request.settings)
+            self._recall(run, directory, state)
             query = start_on(
                 self._spark,
                 request.writer,
@@ -157,7 +167,7 @@ class QueryStart:
         except BaseException:
             self._agent.remove(run)
             raise
-        self._begin(run, query, request.facts, state)
+        self._begin(run, query, directory, state)
         return query
 
     def _run_of(
@@ -190,11 +200,8 @@ class QueryStart:
         """Give the policies what they remembered before the batch that comes next."""
         if not any(policy.gate.remembers for policy in run.policies.values()):
             return
-        beside = None if facts.checkpoint is None else ledger_directory(facts.checkpoint)
-        if beside is None:
-            directory = Path(tempfile.mkdtemp(prefix="headgate-state-"))
-        else:
-            directory = beside.parent / "policy-state"
+        beside = None if facts.checkpoint is None else self._beside(facts.checkpoint)
+        directory = (beside or temporary_directory("state") / "ledger").parent / "policy-state"
         run.states = PolicyStates(directory)
         if state.last_batch is None:
             return
@@ -206,45 +213,78 @@ class QueryStart:
                 text = f"gate {gate} forgets what it knew: cannot read {directory}: {error}"
                 self._alarms.raise_alarm("policy", run.name, text)
 
-    def _recall(self, run: QueryRun, facts: WriterFacts, state: CheckpointState) -> None:
-        if facts.checkpoint is None or state.is_new:
+    def _recall(self, run: QueryRun, directory: Path, state: CheckpointState) -> None:
+        """What the ledger knows is read before Spark starts, so that it can be opened at once."""
+        if state.is_new:
             return
-        try:
-            directory = ledger_directory(facts.checkpoint)
-            if directory is not None:
-                self._agent.recall(run, recalled_batches(read_lines([directory]), run.gates))
-        except Exception as error:
-            text = f"starts without what it had learnt: {type(error).__name__}: {error}"
-            self._alarms.raise_alarm("ledger", run.name, text)
+        with self._alarm_if_it_fails("ledger", run, "starts without what it had learnt"):
+            self._books.ledger.prepare(directory)
+            newest_first = reversed(parts_in(directory))
+            self._agent.recall(run, read_recent(newest_first, state.query_id, run.gates))
 
     def _begin(
-        self, run: QueryRun, query: StreamingQuery, facts: WriterFacts, state: CheckpointState
+        self, run: QueryRun, query: StreamingQuery, directory: Path, state: CheckpointState
     ) -> None:
-        """Spark has started the query: connect the agent and the ledger with it."""
+        """Spark has started the query: connect the agent and the books with it.
+
+        It runs, so nothing that fails here may be raised. The agent decides for it when all that
+        it must know of earlier runs has been read, or could not be.
+        """
         jquery: Any = query._jsq
-        execution = jquery.streamingQuery()
         run.query_id = str(query.id)
-        directory = self._ledger_directory(run.name, facts, execution)
-        if not state.is_new:
-            self._events.drain(2.0)  # rows of an earlier run in this driver
+        run_id = str(query.runId)
+        execution = jquery.streamingQuery()
+        try:
+            self._open_books(run, run_id, directory, state)
+        finally:
+            run.run_id = run_id
+            run.handle = self._handle(execution, run_id)
+        with self._alarm_if_it_fails("progress", run, "what it did so far is not known"):
+            ended = not execution.isActive()
+            for text in run.handle.recent_progress():  # what came before the agent knew the run
+                self._agent.observe(text)
+            if ended:  # perhaps this was heard of when nobody knew the run
+                error = query.exception()
+                text_of_error = None if error is None else str(error)
+                self._events.put(lambda: self._ended(run_id, text_of_error))
+
+    def _open_books(
+        self, run: QueryRun, run_id: str, directory: Path, state: CheckpointState
+    ) -> None:
+        """Each by itself: one that fails leaves the others."""
         replayed = state.last_batch if state.replays else None
-        self._books.ledger.open(run, directory, str(query.runId), state.committed, replayed)
-        self._books.digests.open(run, directory.parent / "digests", str(query.runId))
-        self._books.letters.begin(run)
+        with self._alarm_if_it_fails("ledger", run, "has no ledger in this run"):
+            if not state.is_new:
+                self._events.drain(2.0)  # rows of an earlier run in this driver
+            self._books.ledger.open(run, directory, run_id, state.committed, replayed)
+        with self._alarm_if_it_fails("digests", run, "has no digests in this run"):
+            self._books.digests.open(run, directory.parent / "digests", run_id)
+        with self._alarm_if_it_fails("dead letters", run, "cannot be shown"):
+            self._books.letters.begin(run)
         if run.windows is not None and state.last_batch is not None:
             through = state.last_batch - 1 if state.replays else state.last_batch
-            run.windows.begin(through, *self._books.ledger.event_times(run, through), state.replays)
-        run.run_id = str(query.runId)
-        run.handle = QueryHandle(
+            known: tuple[dict[str, int], bool] = ({}, False)
+            with self._alarm_if_it_fails("windows", run, "earlier event times are not known"):
+                known = self._books.ledger.event_times(run, through)
+            run.windows.begin(through, *known, state.replays)
+
+    @contextmanager
+    def _alarm_if_it_fails(self, kind: str, run: QueryRun, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            text = f"{what}: {type(error).__name__}: {str(error)[:500]}"
+            self._alarms.raise_alarm(kind, run.name, text)
+
+    def _handle(self, execution: Any, run_id: str) -> QueryHandle:
+        return QueryHandle(
             lambda: int(execution.getLatestExecutionContext().batchId()),
             lambda: _progress_of(execution),
             lambda: [str(progress.json()) for progress in execution.recentProgress()],
             lambda: bool(execution.isActive()),
             lambda: bool(execution.status().isTriggerActive()),
-            lambda: _widest_stage(self._spark, run.run_id),
+            lambda: _widest_stage(self._spark, run_id),
         )
-        for text in run.handle.recent_progress():  # what came before the agent knew the run
-            self._agent.observe(text)
 
     def _watch(
         self, name: str, choices: Mapping[str, RowChoice], state: CheckpointState
@@ -267,17 +307,24 @@ class QueryStart:
             lambda text: self._alarms.raise_alarm("windows", name, text),
         )
 
-    def _ledger_directory(self, name: str, facts: WriterFacts, execution: Any) -> Path:
+    def _ledger_directory(self, request: StartRequest) -> Path:
         """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
-        if facts.checkpoint is not None:
-            beside = ledger_directory(str(execution.resolvedCheckpointRoot()))
-            if beside is not None:
-                return beside
-        directory = Path(tempfile.mkdtemp(prefix="headgate-")) / "ledger"  # digests stand beside
-        if facts.checkpoint is not None:
+        checkpoint = request.facts.checkpoint
+        beside = None if checkpoint is None else self._beside(checkpoint)
+        if beside is not None:
+            return beside
+        directory = temporary_directory("ledger") / "ledger"  # digests stand beside
+        if checkpoint is not None:
             text = f"the checkpoint is not on this machine; rows go to {directory}"
-            self._alarms.raise_alarm("ledger", name, text)
+            self._alarms.raise_alarm("ledger", request.name, text)
         return directory
+
+    def _beside(self, checkpoint: str) -> Path | None:
+        """Where the ledger of a checkpoint stands on this machine; None if it does not."""
+        try:
+            return ledger_directory(qualified(self._spark, checkpoint))
+        except Exception:  # Spark says what is wrong with the address
+            return None
 
     def _state_of(self, request: StartRequest) -> CheckpointState:
         checkpoint = request.facts.checkpoint

@@ -51,7 +51,7 @@ from headgate.spark.gates.gate import add_gate, check_gate, choose_rows
 from headgate.spark.ledger.digest_book import DIGEST_SCHEMA, DigestBook, digest_rows, digest_table
 from headgate.spark.ledger.ledger_book import LedgerBook
 from headgate.spark.ledger.ledger_table import LEDGER_SCHEMA, ledger_table
-from headgate.spark.ledger.report import Report, sum_up
+from headgate.spark.ledger.report import Report
 from headgate.spark.letters.letter_book import LetterBook
 from headgate.spark.networks.network_export import network_of_queries
 from headgate.spark.plans.gate_nodes import gates_in, gates_in_series
@@ -125,7 +125,13 @@ class Headgate:
         self._targets: dict[str, float | None] = {}
         books = Books(self._book, self._digests, self._letters)
         self._starts = QueryStart(
-            spark, self._agent, self._events, self.alarms_raised, books, self._asking_as
+            spark,
+            self._agent,
+            self._events,
+            self.alarms_raised,
+            books,
+            self._asking_as,
+            self._ended,
         )
         self._listener = ProgressListener(self._events, self._agent.observe, self._ended)
         spark.streams.addListener(self._listener)
@@ -348,21 +354,21 @@ class Headgate:
         """By hand: at most this share passes, from the next batch on. 1 lifts the limit."""
         if not 0.0 <= keep <= 1.0:
             raise UsageError(f"keep must be from 0 to 1, got {keep!r}")
-        for run in self._agent.runs:
-            if run.name == query and gate in run.gates:
+        for run in self._agent.started(query):
+            if gate in run.gates:
                 self._agent.set_limit(run, gate, keep)
                 return
-        known = ", ".join(f"{run.name}/{gate}" for run in self._agent.runs for gate in run.gates)
+        runs = self._agent.started()
+        known = ", ".join(f"{run.name}/{gate}" for run in runs for gate in run.gates)
         raise UsageError(f"no gate {query}/{gate}; running are: {known or 'none'}")
 
     def drop_older(self, query: str, than: str | float | None) -> None:
         """After a stall, let tuples fall that arrived longer ago than this; None keeps them."""
         seconds = None if than is None else _seconds(than, "than")
-        for run in self._agent.runs:
-            if run.name == query:
-                self._agent.set_drop_older(run, seconds)
-                return
-        known = ", ".join(run.name for run in self._agent.runs)
+        for run in self._agent.started(query):
+            self._agent.set_drop_older(run, seconds)
+            return
+        known = ", ".join(run.name for run in self._agent.started())
         raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
 
     def classes(self, priorities: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -386,16 +392,15 @@ class Headgate:
 
     def explain(self, query: str) -> str:
         """Why the last batch of a query kept what it kept, a sentence for each gate."""
-        for run in self._agent.runs:
-            if run.name == query:
-                lines = [
-                    f"{gate}: {1.0 - share:.3g} of batch {batch} was to go: {reason}."
-                    for gate, share, batch, reason in _reasons(run)
-                ]
-                views = class_views(self._agent.coordinator, ())
-                lines += [v.share_text() for v in views if v.name == run.query_class]
-                return "\n".join(lines) or f"{query} has not run a batch yet."
-        known = ", ".join(run.name for run in self._agent.runs)
+        for run in self._agent.started(query):
+            lines = [
+                f"{gate}: {1.0 - share:.3g} of batch {batch} was to go: {reason}."
+                for gate, share, batch, reason in _reasons(run)
+            ]
+            views = class_views(self._agent.coordinator, ())
+            lines += [v.share_text() for v in views if v.name == run.query_class]
+            return "\n".join(lines) or f"{query} has not run a batch yet."
+        known = ", ".join(run.name for run in self._agent.started())
         raise UsageError(f"no query {query!r}; running are: {known or 'none'}")
 
     def _check_class(self, priority: str | None) -> None:
@@ -414,7 +419,7 @@ class Headgate:
     def report(self) -> Report:
         """What was shed, why, for whom, since the checkpoint of each query was made."""
         self._settle()
-        sums = sum_up(self._book.rows())
+        sums = self._book.sums()
         counts = ((s.query_class, s.offered, s.kept, s.dropped) for s in sums.values())
         views = class_views(self._agent.coordinator, counts)
         return Report(self.mode(), dict(self._targets), sums, self.alarms_raised.all(), views)

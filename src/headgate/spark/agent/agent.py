@@ -111,9 +111,21 @@ class Agent:
         """Settings and the last 20,000 events with their decisions, oldest out."""
         return list(self._lines)
 
+    def started(self, query: str | None = None) -> list[QueryRun]:
+        """The runs that Spark has started, the newest first; of one query, if it is named."""
+        runs = [run for run in reversed(self.runs) if run.handle is not None]
+        return [run for run in runs if query in (None, run.name)]
+
     def add(self, run: QueryRun, settings: QuerySettings) -> None:
-        """A query is about to start."""
+        """A query is about to start. Settings that are refused (UsageError) leave nothing."""
         self._runs[run.key] = run
+        try:
+            self._register(run, settings)
+        except BaseException:
+            self.remove(run)
+            raise
+
+    def _register(self, run: QueryRun, settings: QuerySettings) -> None:
         run.target_seconds = settings.latency_target_seconds
         run.keep_at_least = settings.keep_at_least
         run.percentile = settings.controller_settings.get("percentile")

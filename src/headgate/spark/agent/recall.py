@@ -1,7 +1,10 @@
 """What a query that starts again knows from its ledger: costs and rates of its last batches.
 
-Pure. Without it the first batch of every run would be taken on blindly, and after a
+Without it the first batch of every run would be taken on blindly, and after a
 pause it is the largest one.
+
+The ledger is read from its newest row back, until there are enough batches or `_MOST_BYTES` are
+read: a long ledger costs no more than a short one.
 
 Left out: batches that were not counted, and the first batch of each run, whose time went
 into starting up. Not recalled: percentiles, and what was learnt of the model's bias.
@@ -10,20 +13,44 @@ into starting up. Not recalled: percentiles, and what was learnt of the model's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.ledger.ledger_file import COUNTED
+from headgate.spark.ledger.lines import newest_rows
 
-__all__ = ["recalled_batches"]
+__all__ = ["read_recent", "recalled_batches"]
 
 _BATCHES = 30
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+def read_recent(
+    parts: Iterable[Path], query_id: str, gates: Iterable[str]
+) -> list[tuple[BatchReport, dict[str, float]]]:
+    """`recalled_batches` of a query from the files of its ledger, the newest file first. OSError.
+
+    The oldest batch that is read of a run is taken for its first one.
+    """
+    wanted = set(gates)
+    rows: list[Mapping[str, Any]] = []
+    enough = (_BATCHES + 2) * max(1, len(wanted))
+    for row in newest_rows(parts, _MOST_BYTES):
+        if row["query_id"] == query_id:
+            rows.append(row)
+            if len(rows) == enough:
+                batches = recalled_batches(reversed(rows), wanted)
+                if len(batches) == _BATCHES:
+                    return batches
+                enough *= 2
+    return recalled_batches(reversed(rows), wanted)
 
 
 def recalled_batches(
     rows: Iterable[Mapping[str, Any]], gates: Iterable[str]
 ) -> list[tuple[BatchReport, dict[str, float]]]:
-    """The last batches that all `gates` took part in, with the arrival rates, oldest first."""
+    """Pure: the last batches of all `gates`, with the arrival rates, oldest first."""
     wanted = set(gates)
     batches: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for row in rows:

@@ -19,6 +19,8 @@ from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.book import Book
+from headgate.spark.ledger.ledger_sums import DirectorySums
+from headgate.spark.ledger.lines import parse_line
 from headgate.spark.policies.policy_run import PolicyRun, outcome_of
 
 __all__ = ["DIGEST_SCHEMA", "DigestBook", "DigestLine", "digest_rows", "digest_table"]
@@ -59,13 +61,16 @@ class DigestBook(Book):
         """Begin or continue the digests of a query that has policies."""
         if run.policies:
             with self._lock:
-                self._begin(run, directory, run_id)
+                self._begin(run, directory, run_id, lambda _: ())
 
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Lines for one finished batch."""
         del rates
         with self._lock:
             self._write(run, _lines(run, report))
+
+    def _new_sums(self, directory: Path) -> DirectorySums:
+        return DirectorySums(directory, parse_line, counted=False)
 
 
 def digest_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:

@@ -13,7 +13,9 @@ from headgate.spark.agent.decision import EVERYTHING
 from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.book import Book
-from headgate.spark.ledger.ledger_file import COUNTED, UNCOUNTED, LedgerLine, read_lines
+from headgate.spark.ledger.ledger_file import COUNTED, UNCOUNTED, LedgerFile, LedgerLine
+from headgate.spark.ledger.lines import read_lines
+from headgate.spark.ledger.report import GateSums
 from headgate.spark.policies.policy_run import outcome_of
 
 __all__ = ["LedgerBook"]
@@ -42,17 +44,16 @@ class LedgerBook(Book):
         replayed: the batch that Spark runs again. A sink that has it already passes over it,
         and then nothing is counted.
         """
-        with self._lock:
-            file = self._begin(run, directory, run_id)
-            if file is None:
-                return
+
+        def first_lines(file: LedgerFile) -> list[LedgerLine]:
             last = file.last_batch(run.query_id)
             if replayed is not None and replayed > last:
                 self._replayed[run.key] = replayed
             lost = [batch for batch in committed if batch > last]
-            self._write(
-                run, [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
-            )
+            return [_lost(run, run_id, batch, gate) for batch in lost for gate in run.gates]
+
+        with self._lock:
+            self._begin(run, directory, run_id, first_lines)
 
     def enter(self, run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> None:
         """Rows for one finished batch."""
@@ -68,19 +69,38 @@ class LedgerBook(Book):
 
         A batch whose numbers were lost has no time later than that at which it was missed.
         """
-        rows = [row for row in self.rows() if row["query_id"] == run.query_id]
+        place = self._places.get(run.key)
         largest: dict[str, int] = {}
-        for row in rows:
-            time_micros = row.get("event_time_max_micros")
-            if row["status"] == UNCOUNTED:
-                time_micros = round(row["time_seconds"] * 1e6)
-            if time_micros is not None:
-                gate = row["gate"]
-                largest[gate] = max(time_micros, largest.get(gate, time_micros))
-        newest = max((row["batch"] for row in rows), default=None)
-        return largest, last_batch is None or (newest is not None and newest >= last_batch)
+        newest = -1
+        with self._lock:
+            parts = [] if place is None else self._sums_of(place.directory).gate_parts()
+            for part in parts:
+                if part.query_id == run.query_id:
+                    newest = max(newest, part.last_batch)
+                    micros = part.event_time_micros
+                    if micros is not None:
+                        largest[part.gate] = max(micros, largest.get(part.gate, micros))
+        return largest, last_batch is None or newest >= last_batch
+
+    def sums(self) -> dict[tuple[str, str], GateSums]:
+        """Sums over all rows by (query, gate), in time that does not grow with the rows."""
+        total: dict[tuple[str, str], GateSums] = {}
+        for directory in list(self.directories):
+            with self._lock:
+                sums = self._sums_of(directory)
+                try:
+                    sums.catch_up()
+                    found = sums.sums()
+                except OSError as error:
+                    text = f"cannot read {directory}: {error}; its sums are left out"
+                    self._alarms.raise_alarm("ledger", str(directory), text)
+                    continue
+            for key, one in found.items():
+                total.setdefault(key, GateSums()).merge(one)
+        return total
 
     def rows(self) -> Iterator[dict[str, Any]]:
+        """All of them: for tests and measurements."""
         return read_lines(list(self.directories))
 
 

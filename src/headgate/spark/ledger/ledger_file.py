@@ -5,24 +5,30 @@ and the file is synced to disk at most once a second and when it is closed: to s
 would hold up Spark's own logs. Files are started anew with every run of the query and at
 `_LARGEST_FILE` bytes; none is ever rewritten.
 
-Guarantees: a row stands once for each (query_id, batch, gate), also across restarts; a
-line that was cut off by a crash is passed over. A batch that Spark committed and whose
-numbers were lost (the driver died between the commit and the row, or the machine before
-the row was on disk) gets a row with the status "uncounted" when the query starts again.
+Guarantees: a row stands once for each (query_id, batch, gate), also across restarts, as long as
+one driver at a time runs the query; the rows of a query and gate stand in the order of their
+batches, also after a disk that refused for a while. A line that was cut off or damaged is passed
+over. A batch that Spark committed and whose numbers were lost (the driver died between the commit
+and the row, or the machine before the row was on disk) gets a row with the status "uncounted" when
+the query starts again.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, Protocol, TextIO, cast
+from typing import Any, Protocol, cast
 
-__all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "Line", "read_lines"]
+from headgate.spark.ledger.temporary import make_directory
+
+__all__ = ["COUNTED", "UNCOUNTED", "LedgerFile", "LedgerLine", "Line"]
 
 COUNTED, UNCOUNTED = "counted", "uncounted"
 _LARGEST_FILE = 16 * 1024 * 1024
@@ -89,42 +95,57 @@ class Line(Protocol):
 
 
 class LedgerFile:
-    """Appends the rows of one run of one query. The clock is monotonic, in seconds."""
+    """Appends the rows of one run of one query. The clock is monotonic, in seconds.
+
+    last:    the newest batch that has a row, by query id and gate; kept up to date.
+    written: told of each row with the name of its file, and where it begins and ends there.
+    """
 
     def __init__(
-        self, directory: Path, run: str, clock: Callable[[], float] = time.monotonic
+        self,
+        directory: Path,
+        run: str,
+        last: Mapping[tuple[str, str], int] | None = None,
+        written: Callable[[str, int, int, dict[str, Any]], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory
-        self._clock = clock
+        self._clock, self._written = clock, written
         self._synced_at = -math.inf
         self._run = run
         self._part = 0
-        self._file: TextIO | None = None
-        self._last: dict[tuple[str, str], int] = {}
-        for row in read_lines([directory]):
-            self._remember(row["query_id"], row["gate"], row["batch"])
+        self._file: FileIO | None = None
+        self._torn = False
+        self._last = dict(last or {})
 
     def last_batch(self, query_id: str) -> int:
         """The newest batch that has a row; -1 without any."""
         batches = (batch for (query, _), batch in self._last.items() if query == query_id)
         return max(batches, default=-1)
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Write rows that are not there yet. OSError when the disk refuses."""
-        fresh = {(x.query_id, x.gate, x.batch): x for x in lines if self._is_new(x)}
+    @property
+    def name(self) -> str:
+        """Of the file that grows."""
+        return f"{self._run}-{self._part:05d}.jsonl"
+
+    def append(self, lines: Iterable[Line]) -> bool:
+        """Write rows that are not there yet; True when that filled a file. OSError when the disk
+        refuses; rows that were written before it did are not written again.
+        """
+        fresh = [line for line in lines if self._is_new(line)]
         if not fresh:
-            return
+            return False
         file = self._open()
-        for line in fresh.values():
-            file.write(json.dumps(asdict(cast(Any, line)), separators=(",", ":")) + "\n")
-        file.flush()
+        for line in fresh:
+            if self._is_new(line):
+                self._append(file, line)
         if self._clock() - self._synced_at >= _SYNC_EVERY_SECONDS:
             self._sync(file)
-        for query_id, gate, batch in fresh:
-            self._remember(query_id, gate, batch)
-        if file.tell() > _LARGEST_FILE:
-            self.close()
-            self._part += 1
+        if file.tell() <= _LARGEST_FILE:
+            return False
+        self.close()
+        self._part += 1
+        return True
 
     def close(self) -> None:
         file, self._file = self._file, None
@@ -132,35 +153,31 @@ class LedgerFile:
             with file:
                 self._sync(file)
 
-    def _sync(self, file: TextIO) -> None:
-        file.flush()
+    def _append(self, file: FileIO, line: Line) -> None:
+        row = asdict(cast(Any, line))
+        text = (json.dumps(row, separators=(",", ":")) + "\n").encode()
+        if self._torn:  # ends the half of a line
+            text = b"\n" + text
+        begin = file.tell()
+        self._torn = True
+        if file.write(text) != len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._torn = False
+        self._last[line.query_id, line.gate] = line.batch
+        if self._written is not None:
+            self._written(self.name, begin, begin + len(text), row)
+
+    def _sync(self, file: FileIO) -> None:
         os.fsync(file.fileno())
         self._synced_at = self._clock()
 
     def _is_new(self, line: Line) -> bool:
         return line.batch > self._last.get((line.query_id, line.gate), -1)
 
-    def _remember(self, query_id: str, gate: str, batch: int) -> None:
-        key = (query_id, gate)
-        self._last[key] = max(batch, self._last.get(key, -1))
-
-    def _open(self) -> TextIO:
+    def _open(self) -> FileIO:
         if self._file is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            path = self.directory / f"{self._run}-{self._part:05d}.jsonl"
-            self._file = path.open("a", encoding="utf-8")
+            make_directory(self.directory)
+            file = FileIO(self.directory / self.name, "a")
+            file.seek(0, os.SEEK_END)
+            self._file = file
         return self._file
-
-
-def read_lines(directories: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """All whole rows of ledger directories, oldest file first."""
-    for directory in directories:
-        files = directory.glob("*.jsonl") if directory.is_dir() else ()
-        for path in sorted(files, key=lambda file: (file.stat().st_mtime, file.name)):
-            for text in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    row = json.loads(text)
-                except ValueError:
-                    continue
-                if isinstance(row, dict) and {"query_id", "batch", "gate"} <= row.keys():
-                    yield row

@@ -23,6 +23,9 @@ LEDGER_SCHEMA = (
 )
 
 
+_NEEDED = ("time_seconds", "query", "query_id", "run_id", "batch", "gate", "status", "why")
+
+
 def ledger_directory(checkpoint: str) -> Path | None:
     """Beside the checkpoint's own logs; None where that is not on this machine's disk."""
     parts = urlparse(checkpoint)
@@ -34,9 +37,10 @@ def ledger_directory(checkpoint: str) -> Path | None:
 
 
 def ledger_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:
-    """All rows as one DataFrame; read when it is used. Cut-off lines are left out."""
+    """All rows as one DataFrame; read when it is used. Damaged lines are left out."""
     paths = [f"file://{path.absolute()}" for path in directories if any(path.glob("*.jsonl"))]
     if not paths:
         return spark.createDataFrame([], LEDGER_SCHEMA)
     reader = spark.read.schema(LEDGER_SCHEMA).option("mode", "DROPMALFORMED")
-    return reader.json(paths).dropDuplicates(["query_id", "batch", "gate"])
+    lines = reader.json(paths).where(" and ".join(f"{name} is not null" for name in _NEEDED))
+    return lines.dropDuplicates(["query_id", "batch", "gate"])

@@ -39,6 +39,64 @@ class GateSums:
     def balances(self) -> bool:
         return self.offered == self.kept + self.dropped
 
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One row of the ledger, later than those before."""
+        self.query_class = row.get("query_class")
+        if row["offered"] is None:
+            self.uncounted_batches += 1
+            return
+        self.batches += 1
+        self.offered += row["offered"]
+        self.kept += row["kept"]
+        self.dropped += row["dropped"]
+        self.lost += row.get("lost") or 0
+        would_keep = row.get("would_keep")
+        if would_keep is not None:
+            self.would_drop += (1.0 - would_keep) * row["offered"]
+        if row.get("letters") is not None:
+            self.letters = (self.letters or 0) + row["letters"]
+            self.letters_left += row.get("letters_left") or 0
+        if row["dropped"]:
+            self._because(row["why"] or "unknown", row["dropped"])
+        self.last_keep_fraction = row["keep_fraction"]
+        if row["latency_mean_seconds"] is not None:
+            self.last_latency_mean_seconds = row["latency_mean_seconds"]
+        self.result_rows += row.get("result_rows") or 0
+        if row.get("result_latency_mean_seconds") is not None:
+            self.last_result_latency_mean_seconds = row["result_latency_mean_seconds"]
+
+    def merge(self, later: GateSums) -> None:
+        """Sums over other batches, that came later."""
+        self.query_class = later.query_class
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        for why, count in later.dropped_because.items():
+            self._because(why, count)
+        if later.letters is not None:
+            self.letters = (self.letters or 0) + later.letters
+        if later.batches:
+            self.last_keep_fraction = later.last_keep_fraction
+        if later.last_latency_mean_seconds is not None:
+            self.last_latency_mean_seconds = later.last_latency_mean_seconds
+        if later.last_result_latency_mean_seconds is not None:
+            self.last_result_latency_mean_seconds = later.last_result_latency_mean_seconds
+
+    def _because(self, why: str, count: int) -> None:
+        self.dropped_because[why] = self.dropped_because.get(why, 0) + count
+
+
+_ADDED = (
+    "batches",
+    "uncounted_batches",
+    "offered",
+    "kept",
+    "dropped",
+    "lost",
+    "result_rows",
+    "letters_left",
+    "would_drop",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -132,32 +190,7 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
     seen: set[tuple[str, int, str]] = set()
     for row in rows:
         key = (row["query_id"], row["batch"], row["gate"])
-        if key in seen:
-            continue
-        seen.add(key)
-        entry = sums.setdefault((row["query"], row["gate"]), GateSums())
-        entry.query_class = row.get("query_class")
-        if row["offered"] is None:
-            entry.uncounted_batches += 1
-            continue
-        entry.batches += 1
-        entry.offered += row["offered"]
-        entry.kept += row["kept"]
-        entry.dropped += row["dropped"]
-        entry.lost += row.get("lost") or 0
-        would_keep = row.get("would_keep")
-        if would_keep is not None:
-            entry.would_drop += (1.0 - would_keep) * row["offered"]
-        if row.get("letters") is not None:
-            entry.letters = (entry.letters or 0) + row["letters"]
-            entry.letters_left += row.get("letters_left") or 0
-        if row["dropped"]:
-            why = row["why"] or "unknown"
-            entry.dropped_because[why] = entry.dropped_because.get(why, 0) + row["dropped"]
-        entry.last_keep_fraction = row["keep_fraction"]
-        if row["latency_mean_seconds"] is not None:
-            entry.last_latency_mean_seconds = row["latency_mean_seconds"]
-        entry.result_rows += row.get("result_rows") or 0
-        if row.get("result_latency_mean_seconds") is not None:
-            entry.last_result_latency_mean_seconds = row["result_latency_mean_seconds"]
+        if key not in seen:
+            seen.add(key)
+            sums.setdefault((row["query"], row["gate"]), GateSums()).add(row)
     return sums

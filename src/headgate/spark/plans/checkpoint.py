@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from headgate.spark.agent.decision import GateDecision, decision_in_offsets, has_companion
 from headgate.spark.plans.live_array import jvm_of
 
-__all__ = ["CheckpointState", "read_checkpoint"]
+__all__ = ["CheckpointState", "qualified", "read_checkpoint"]
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -46,12 +46,15 @@ class CheckpointState:
         )
 
 
+def qualified(spark: SparkSession, location: str) -> str:
+    """The whole address of a directory: with the file system that is the usual one here."""
+    _, root, files = _opened(spark, location)
+    return str(files.makeQualified(root).toString())
+
+
 def read_checkpoint(spark: SparkSession, location: str) -> CheckpointState:
     """The state of a checkpoint directory; one that is not there is new."""
-    jvm = jvm_of(spark)
-    session: Any = spark._jsparkSession
-    root = jvm.org.apache.hadoop.fs.Path(location)
-    files = root.getFileSystem(session.sessionState().newHadoopConf())
+    jvm, root, files = _opened(spark, location)
     offsets = _numbers(jvm, files, jvm.org.apache.hadoop.fs.Path(root, "offsets"))
     if not offsets:
         return CheckpointState()
@@ -61,6 +64,13 @@ def read_checkpoint(spark: SparkSession, location: str) -> CheckpointState:
     decision = decision_in_offsets(lines)
     query_id = _query_id(_text(jvm, files, jvm.org.apache.hadoop.fs.Path(root, "metadata")))
     return CheckpointState(offsets[-1], decision, tuple(committed), has_companion(lines), query_id)
+
+
+def _opened(spark: SparkSession, location: str) -> tuple[Any, Any, Any]:
+    jvm = jvm_of(spark)
+    session: Any = spark._jsparkSession
+    root = jvm.org.apache.hadoop.fs.Path(location)
+    return jvm, root, root.getFileSystem(session.sessionState().newHadoopConf())
 
 
 def _query_id(metadata: str) -> str:
