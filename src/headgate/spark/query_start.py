@@ -38,10 +38,14 @@ from headgate.spark.gates.window_watch import WindowWatch
 from headgate.spark.ledger.digest_book import DigestBook
 from headgate.spark.ledger.ledger_book import LedgerBook
 from headgate.spark.ledger.ledger_table import ledger_directory
-from headgate.spark.ledger.lines import parts_in
 from headgate.spark.ledger.temporary import temporary_directory
 from headgate.spark.letters.letter_book import LetterBook
-from headgate.spark.plans.checkpoint import CheckpointState, qualified, read_checkpoint
+from headgate.spark.plans.checkpoint import (
+    CheckpointState,
+    HadoopFiles,
+    qualified,
+    read_checkpoint,
+)
 from headgate.spark.plans.gate_nodes import inline_gates_in
 from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, dataset_of, start_on
@@ -82,6 +86,14 @@ class StartRequest:
     policies: Mapping[int, GatePolicy]
     path: str | None
     table: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Directories on this disk."""
+
+    ledger: Path
+    digests: Path
 
 
 class QueryStart:
@@ -152,10 +164,10 @@ class QueryStart:
         if state.decision is not None:
             run.logged = state.decision
             run.apply(state.decision, state.last_batch if state.replays else None)
-        directory = self._ledger_directory(request)
+        places = self._places_of(request)
         try:
             self._agent.add(run, request.settings)
-            self._recall(run, directory, state)
+            self._recall(run, places.ledger, state)
             query = start_on(
                 self._spark,
                 request.writer,
@@ -167,7 +179,7 @@ class QueryStart:
         except BaseException:
             self._agent.remove(run)
             raise
-        self._begin(run, query, directory, state)
+        self._begin(run, query, places, state)
         return query
 
     def _run_of(
@@ -219,11 +231,11 @@ class QueryStart:
             return
         with self._alarm_if_it_fails("ledger", run, "starts without what it had learnt"):
             self._books.ledger.prepare(directory)
-            newest_first = reversed(parts_in(directory))
+            newest_first = self._books.ledger.newest_first(directory)
             self._agent.recall(run, read_recent(newest_first, state.query_id, run.gates))
 
     def _begin(
-        self, run: QueryRun, query: StreamingQuery, directory: Path, state: CheckpointState
+        self, run: QueryRun, query: StreamingQuery, places: _Places, state: CheckpointState
     ) -> None:
         """Spark has started the query: connect the agent and the books with it.
 
@@ -235,7 +247,7 @@ class QueryStart:
         run_id = str(query.runId)
         execution = jquery.streamingQuery()
         try:
-            self._open_books(run, run_id, directory, state)
+            self._open_books(run, run_id, places, state)
         finally:
             run.run_id = run_id
             run.handle = self._handle(execution, run_id)
@@ -249,16 +261,16 @@ class QueryStart:
                 self._events.put(lambda: self._ended(run_id, text_of_error))
 
     def _open_books(
-        self, run: QueryRun, run_id: str, directory: Path, state: CheckpointState
+        self, run: QueryRun, run_id: str, places: _Places, state: CheckpointState
     ) -> None:
         """Each by itself: one that fails leaves the others."""
         replayed = state.last_batch if state.replays else None
         with self._alarm_if_it_fails("ledger", run, "has no ledger in this run"):
             if not state.is_new:
                 self._events.drain(2.0)  # rows of an earlier run in this driver
-            self._books.ledger.open(run, directory, run_id, state.committed, replayed)
+            self._books.ledger.open(run, places.ledger, run_id, state.committed, replayed)
         with self._alarm_if_it_fails("digests", run, "has no digests in this run"):
-            self._books.digests.open(run, directory.parent / "digests", run_id)
+            self._books.digests.open(run, places.digests, run_id)
         with self._alarm_if_it_fails("dead letters", run, "cannot be shown"):
             self._books.letters.begin(run)
         if run.windows is not None and state.last_batch is not None:
@@ -307,17 +319,25 @@ class QueryStart:
             lambda text: self._alarms.raise_alarm("windows", name, text),
         )
 
-    def _ledger_directory(self, request: StartRequest) -> Path:
-        """Beside the checkpoint; elsewhere if that is temporary or on another machine."""
+    def _places_of(self, request: StartRequest) -> _Places:
+        """Beside the checkpoint, with spools on this disk if it is on another file system."""
         checkpoint = request.facts.checkpoint
-        beside = None if checkpoint is None else self._beside(checkpoint)
-        if beside is not None:
-            return beside
-        directory = temporary_directory("ledger") / "ledger"  # digests stand beside
         if checkpoint is not None:
-            text = f"the checkpoint is not on this machine; rows go to {directory}"
-            self._alarms.raise_alarm("ledger", request.name, text)
-        return directory
+            try:
+                address = qualified(self._spark, checkpoint)
+                beside = ledger_directory(address)
+                if beside is not None:
+                    return _Places(beside, beside.parent / "digests")
+                root, books = f"{address.rstrip('/')}/headgate", self._books
+                return _Places(
+                    books.ledger.mirrored(HadoopFiles(self._spark, f"{root}/ledger")),
+                    books.digests.mirrored(HadoopFiles(self._spark, f"{root}/digests")),
+                )
+            except Exception as error:  # what is wrong with the address Spark says
+                text = f"{checkpoint} cannot be used ({error}); rows go to a temporary directory"
+                self._alarms.raise_alarm("ledger", request.name, text)
+        directory = temporary_directory("ledger")
+        return _Places(directory / "ledger", directory / "digests")
 
     def _beside(self, checkpoint: str) -> Path | None:
         """Where the ledger of a checkpoint stands on this machine; None if it does not."""

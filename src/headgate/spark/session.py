@@ -432,7 +432,7 @@ class Headgate:
         self._settle()
         if stream:
             return stream_lines(self._spark, self._book.directories, LEDGER_SCHEMA)
-        return ledger_table(self._spark, self._book.directories)
+        return ledger_table(self._spark, self._book.addresses())
 
     def digests(self, stream: bool = False) -> DataFrame:
         """What gates with a policy dropped: a row for each gate, batch and group.
@@ -442,7 +442,7 @@ class Headgate:
         self._settle()
         if stream:
             return digest_rows(stream_lines(self._spark, self._digests.directories, DIGEST_SCHEMA))
-        return digest_table(self._spark, self._digests.directories)
+        return digest_table(self._spark, self._digests.addresses())
 
     def dead_letters(self, query: str, gate: str | None = None) -> DataFrame:
         """Dropped tuples that were written down, for a back-fill: the columns at the gate, and

@@ -1,24 +1,32 @@
 """Files with one line for each gate and batch, of all queries of one driver.
 
 Called on the event thread. A disk that refuses raises an alarm; lines are held in memory, a
-bounded number for each query (oldest out), and written when it works again.
+bounded number for each query (oldest out), and written when it works again. Directories on other
+file systems have a spool here; see `mirror`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.clock import Clock
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.ledger_file import LedgerFile, Line
 from headgate.spark.ledger.ledger_sums import DirectorySums
+from headgate.spark.ledger.lines import parts_in
+from headgate.spark.ledger.mirror import Mirror, RemoteFiles
+from headgate.spark.ledger.temporary import temporary_directory
 
 __all__ = ["Book"]
+
+_LOOK_SECONDS = 1.0
+_LAST_SEND_SECONDS = 30.0
 
 AtOpen = Callable[[LedgerFile], Iterable[Line]]
 
@@ -47,11 +55,79 @@ class Book:
         self._alarms, self._kind, self._most_held = alarms, kind, most_held
         self._places: dict[str, _Place] = {}
         self._sums: dict[Path, DirectorySums] = {}
+        self._mirrors: dict[Path, Mirror] = {}
+        self._clock: Clock | None = None
         self._lock = threading.RLock()
+        self._sending = threading.Lock()
+
+    def mirrored(self, remote: RemoteFiles) -> Path:
+        """The spool of a directory on another file system; the same one for the same address."""
+        with self._lock:
+            for spool, mirror in self._mirrors.items():
+                if mirror.remote.address == remote.address:
+                    return spool
+            spool = temporary_directory("spool") / self._kind
+            self._mirrors[spool] = Mirror(spool, remote)
+            if self._clock is None:
+                self._clock = Clock(self.send, _LOOK_SECONDS, self._alarms)
+            return spool
+
+    def addresses(self) -> list[str]:
+        """Where Spark finds lines, also those that are on other file systems."""
+        found = []
+        for directory in self.directories:
+            if parts_in(directory):
+                found.append(f"file://{directory.absolute()}")
+            mirror = self._mirrors.get(directory)
+            if mirror is not None and mirror.has_files:
+                found.append(mirror.remote.address)
+        return found
+
+    def newest_first(self, directory: Path) -> Iterator[Path]:
+        """Its files, fetched one by one if they stand elsewhere. OSError."""
+        mirror = self._mirrors.get(directory)
+        if mirror is None:
+            yield from reversed(parts_in(directory))
+        else:
+            with self._lock:
+                names = mirror.newest_first()
+            for name in names:
+                with self._lock:
+                    path = mirror.fetch(name)
+                yield path
+
+    def send(self, at_once: bool = False) -> None:
+        """Copy what is due to other file systems; what fails is an alarm and is tried again."""
+        with self._sending:
+            for spool, mirror in list(self._mirrors.items()):
+                with self._lock:
+                    files = [p.file for p in self._places.values() if p.directory == spool]
+                    growing = {file.name for file in files if file is not None}
+                try:
+                    full = mirror.send(growing, at_once)
+                    with self._lock:
+                        self._tidy(spool, mirror, full)
+                except OSError as error:
+                    text = f"cannot send to {mirror.remote.address}: {error}; lines wait in {spool}"
+                    self._alarms.raise_alarm(self._kind, mirror.remote.address, text)
+
+    def _tidy(self, spool: Path, mirror: Mirror, full: set[str]) -> None:
+        for place in self._places.values():
+            if place.directory == spool and place.file is not None and place.file.name in full:
+                place.file.roll()
+        sums = self._sums.get(spool)
+        dispensable = {} if sums is None else mirror.dispensable()
+        for name, size in dispensable.items():
+            if sums is not None:
+                sums.elsewhere[name] = size
+            mirror.drop(name, size)
 
     def prepare(self, directory: Path) -> None:
         """Read what stands in a directory, so that it can be opened quickly. OSError."""
         with self._lock:
+            mirror = self._mirrors.get(directory)
+            if mirror is not None and directory in self._sums:  # others may have added to it
+                self._sums[directory].elsewhere = mirror.look()
             sums = self._sums_of(directory)
             sums.catch_up()
             with suppress(OSError):  # then the next start reads it again
@@ -71,6 +147,14 @@ class Book:
             for place in self._places.values():
                 self._shut(place)
             self._places.clear()
+        if self._clock is not None:
+            self._clock.close()
+            last = threading.Thread(target=self.send, args=(True,), daemon=True)
+            last.start()
+            last.join(_LAST_SEND_SECONDS)
+            if last.is_alive():
+                text = f"copies are not done after {_LAST_SEND_SECONDS:g} s; they go on"
+                self._alarms.raise_alarm(self._kind, "close", text)
 
     def _shut(self, place: _Place) -> None:
         if place.file is not None:
@@ -122,8 +206,13 @@ class Book:
 
     def _sums_of(self, directory: Path) -> DirectorySums:
         if directory not in self._sums:
-            self._sums[directory] = self._new_sums(directory)
+            mirror = self._mirrors.get(directory)
+            elsewhere = {} if mirror is None else mirror.look()
+            fetch = None if mirror is None else mirror.fetch
+            self._sums[directory] = self._new_sums(directory, elsewhere, fetch)
         return self._sums[directory]
 
-    def _new_sums(self, directory: Path) -> DirectorySums:
-        return DirectorySums(directory)
+    def _new_sums(
+        self, directory: Path, elsewhere: Mapping[str, int], fetch: Callable[[str], Path] | None
+    ) -> DirectorySums:
+        return DirectorySums(directory, elsewhere=elsewhere, fetch=fetch)

@@ -8,7 +8,7 @@ of many batches merge with `headgate.reduction.merge_digests`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.book import Book
 from headgate.spark.ledger.ledger_sums import DirectorySums
+from headgate.spark.ledger.ledger_table import lines_at
 from headgate.spark.ledger.lines import parse_line
 from headgate.spark.policies.policy_run import PolicyRun, outcome_of
 
@@ -69,16 +70,18 @@ class DigestBook(Book):
         with self._lock:
             self._write(run, _lines(run, report))
 
-    def _new_sums(self, directory: Path) -> DirectorySums:
-        return DirectorySums(directory, parse_line, counted=False)
+    def _new_sums(
+        self, directory: Path, elsewhere: Mapping[str, int], fetch: Callable[[str], Path] | None
+    ) -> DirectorySums:
+        return DirectorySums(directory, parse_line, False, elsewhere, fetch)
 
 
-def digest_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:
+def digest_table(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
     """One row for each gate, batch and group that lost something; read when it is used."""
-    paths = [f"file://{path.absolute()}" for path in directories if any(path.glob("*.jsonl"))]
-    if paths:
-        reader = spark.read.schema(DIGEST_SCHEMA).option("mode", "DROPMALFORMED")
-        lines = reader.json(paths).dropDuplicates(["query_id", "batch", "gate"])
+    if addresses:
+        lines = lines_at(spark, addresses, DIGEST_SCHEMA).dropDuplicates(
+            ["query_id", "batch", "gate"]
+        )
     else:
         lines = spark.createDataFrame([], DIGEST_SCHEMA)
     return digest_rows(lines)

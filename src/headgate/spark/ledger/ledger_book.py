@@ -14,7 +14,7 @@ from headgate.spark.agent.progress import BatchReport, GateReport
 from headgate.spark.agent.query_run import QueryRun
 from headgate.spark.ledger.book import Book
 from headgate.spark.ledger.ledger_file import COUNTED, UNCOUNTED, LedgerFile, LedgerLine
-from headgate.spark.ledger.lines import read_lines
+from headgate.spark.ledger.lines import rows_from
 from headgate.spark.ledger.report import GateSums
 from headgate.spark.policies.policy_run import outcome_of
 
@@ -101,7 +101,9 @@ class LedgerBook(Book):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All of them: for tests and measurements."""
-        return read_lines(list(self.directories))
+        for directory in list(self.directories):
+            for path in reversed(list(self.newest_first(directory))):
+                yield from (row for row, _ in rows_from(path, 0) if row is not None)
 
 
 def _lines(run: QueryRun, report: BatchReport, rates: Mapping[str, float]) -> list[LedgerLine]:

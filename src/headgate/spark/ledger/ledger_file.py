@@ -143,9 +143,14 @@ class LedgerFile:
             self._sync(file)
         if file.tell() <= _LARGEST_FILE:
             return False
-        self.close()
-        self._part += 1
+        self.roll()
         return True
+
+    def roll(self) -> None:
+        """The next row begins a new file. OSError."""
+        self._part += 1
+        self._torn = False
+        self.close()
 
     def close(self) -> None:
         file, self._file = self._file, None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LEDGER_SCHEMA", "ledger_directory", "ledger_table"]
+__all__ = ["LEDGER_SCHEMA", "ledger_directory", "ledger_table", "lines_at"]
 
 LEDGER_SCHEMA = (
     "time_seconds double, query string, query_id string, run_id string, batch bigint, "
@@ -36,11 +36,18 @@ def ledger_directory(checkpoint: str) -> Path | None:
     return None
 
 
-def ledger_table(spark: SparkSession, directories: Iterable[Path]) -> DataFrame:
+def ledger_table(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
     """All rows as one DataFrame; read when it is used. Damaged lines are left out."""
-    paths = [f"file://{path.absolute()}" for path in directories if any(path.glob("*.jsonl"))]
-    if not paths:
+    if not addresses:
         return spark.createDataFrame([], LEDGER_SCHEMA)
-    reader = spark.read.schema(LEDGER_SCHEMA).option("mode", "DROPMALFORMED")
-    lines = reader.json(paths).where(" and ".join(f"{name} is not null" for name in _NEEDED))
+    sound = " and ".join(f"{name} is not null" for name in _NEEDED)
+    lines = lines_at(spark, addresses, LEDGER_SCHEMA).where(sound)
     return lines.dropDuplicates(["query_id", "batch", "gate"])
+
+
+def lines_at(spark: SparkSession, addresses: Sequence[str], schema: str) -> DataFrame:
+    """The lines of all files in these directories. A file that is replaced by others meanwhile is
+    no error: its lines stand in the spool too.
+    """
+    reader = spark.read.schema(schema).option("mode", "DROPMALFORMED")
+    return reader.option("ignoreMissingFiles", "true").json(list(addresses))

@@ -7,7 +7,10 @@ so any checkpoint that Spark can use can be read.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +18,7 @@ from pyspark.sql import SparkSession
 from headgate.spark.agent.decision import GateDecision, decision_in_offsets, has_companion
 from headgate.spark.plans.live_array import jvm_of
 
-__all__ = ["CheckpointState", "qualified", "read_checkpoint"]
+__all__ = ["CheckpointState", "HadoopFiles", "qualified", "read_checkpoint"]
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -44,6 +47,62 @@ class CheckpointState:
         return self.last_batch is not None and (
             not self.committed or self.committed[-1] < self.last_batch
         )
+
+
+class HadoopFiles:
+    """The files of one directory on any of Hadoop's file systems; see `mirror.RemoteFiles`."""
+
+    def __init__(self, spark: SparkSession, address: str) -> None:
+        self.address = address
+        with _as_os_error():
+            self._jvm, self._root, self._files = _opened(spark, address)
+            hadoop = self._jvm.org.apache.hadoop.fs
+            self._disk = hadoop.RawLocalFileSystem()  # the usual one writes checksums beside
+            self._disk.initialize(self._jvm.java.net.URI("file:///"), self._files.getConf())
+
+    def sizes(self) -> dict[str, tuple[int, float]]:
+        with _as_os_error():
+            if not self._files.exists(self._root):
+                return {}
+            return {
+                str(one.getPath().getName()): (int(one.getLen()), one.getModificationTime() / 1e3)
+                for one in self._files.listStatus(self._root)
+                if one.isFile()
+            }
+
+    def fetch(self, name: str, to: Path) -> None:
+        with _as_os_error():
+            self._copy(self._files, self._path(name), self._disk, self._here(to))
+
+    def send(self, path: Path, name: str) -> None:
+        with _as_os_error():
+            self._copy(self._disk, self._here(path), self._files, self._path(name))
+
+    def remove(self, name: str) -> None:
+        with _as_os_error():
+            self._files.delete(self._path(name), False)
+
+    def _copy(self, source: Any, path: Any, target: Any, to: Any) -> None:
+        util = self._jvm.org.apache.hadoop.fs.FileUtil
+        if not util.copy(source, path, target, to, False, True, self._files.getConf()):
+            raise OSError(f"{path} could not be copied to {to}")
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+
+    def _here(self, path: Path) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path.absolute().as_uri())
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """What goes wrong in the JVM is for us what a disk does that refuses."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # of py4j, or of PySpark, which turns some into its own
+        raise OSError(f"{type(error).__name__}: {str(error)[:500]}") from error
 
 
 def qualified(spark: SparkSession, location: str) -> str:
