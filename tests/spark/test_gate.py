@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import UsageError
+from headgate.spark.gates.gate import time_of
 from headgate.spark.plans.gate_nodes import gates_in, gates_in_series
 from headgate.spark.session import Headgate
 from tests.spark.streams import expected_ids, logged_batches, rows_of, wait_for, wait_for_batches
@@ -187,6 +190,56 @@ def test_filters_behind_a_gate_stay_behind_it(
     nodes = str(java._jsq.explainInternal(False)).splitlines()
     [counting] = [node for node in nodes if "Accumulator" in node]
     assert ("Filter" in counting) is is_a_filter
+
+
+def test_a_gate_with_a_weight_keeps_nothing_and_then_everything(
+    hg: Headgate, spark: SparkSession, replay: Replay, tmp_path: Path
+) -> None:
+    """Also on the checkpoint of a run that ended while nothing was kept."""
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    gated = hg.gate(replay(rate=500), "weighted", identity=["id"], weight="w")
+
+    def start() -> StreamingQuery:
+        writer = gated.writeStream.format("parquet").option("path", out)
+        return hg.start(writer.option("checkpointLocation", checkpoint), name="weighted")
+
+    def batches(keep: float) -> list[dict[str, Any]]:
+        found = [row for row in rows_of(hg, "weighted") if row["offered"]]
+        return [row for row in found if row["keep_fraction"] == keep]
+
+    query = start()
+    wait_for_batches(hg, "weighted", 1)
+    hg.limit("weighted", "weighted", 0.5)
+    wait_for(lambda: batches(0.5), what="a batch of which half is kept")
+    hg.limit("weighted", "weighted", 0.0)
+    wait_for(lambda: batches(0.0), what="a batch of which nothing is kept")
+    query.stop()
+    query = start()
+    wait_for_batches(hg, "weighted", 2)
+    hg.limit("weighted", "weighted", 1.0)
+    wait_for_batches(hg, "weighted", 2)
+    query.stop()
+    assert query.exception() is None
+    assert all(row["kept"] == 0 for row in batches(0.0))
+    weights = spark.read.parquet(out).select("w").distinct().toPandas()["w"].tolist()
+    assert sorted(weights) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Europe/Berlin"])
+def test_the_last_times_that_a_column_can_hold_are_no_error(spark: SparkSession, zone: str) -> None:
+    ends = spark.createDataFrame([(2**63 - 1,), (-(2**63) + 1,), (0,)], "micros bigint")
+    frame = ends.select(F.timestamp_micros("micros").cast("timestamp_ntz").alias("at")).persist()
+    assert frame.count() == 3
+    zone_before = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        time = time_of(frame, "orders", "at")
+        assert time is not None
+        found = frame.select(time.cast("double").alias("seconds")).toPandas()["seconds"].tolist()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone_before)
+        frame.unpersist()
+    assert [math.isnan(seconds) for seconds in found] == [True, True, False]
 
 
 def test_available_now_reads_everything_and_ends(

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DateType
 
 from headgate.reduction import Filter, Policy, Sense, filter_kinds
 from headgate.reduction.contract import Context
+from headgate.reduction.filters.older_than import OlderThan
 from headgate.reduction.filters.random import Random
 from headgate.reduction.queues import as_queue
-from headgate.spark.policies.policy_columns import RowColumns, key_of, verdict
+from headgate.spark.policies.policy_columns import RowColumns, hash_of, key_of, verdict
 from headgate.spark.policies.policy_gate import split_attributes
 from headgate.spark.policies.policy_notes import read_notes
 from headgate.spark.policies.policy_task import (
@@ -207,6 +209,15 @@ def test_whole_numbers_beyond_doubles_are_compared_as_in_memory(spark: SparkSess
     for number, filter_ in enumerate(filters):
         keep, _ = expected(filter_, rows)
         assert table.column(str(number)).to_pylist() == keep, filter_
+
+
+def test_dates_beyond_64_bits_of_microseconds_cannot_be_judged(spark: SparkSession) -> None:
+    day = F.date_from_unix_date(F.col("id").cast("int"))
+    frame = spark.range(2**31 - 2, 2**31 - 1).select(day.alias("day"))
+    row = RowColumns({"day": DateType()}, F.lit(0), F.lit(NOW_SECONDS), "day")
+    verdicts = [verdict(OlderThan(Sense.DROP, time="day", age=1.0), row), hash_of(row, "day")]
+    known = [column for column in verdicts if column is not None]
+    assert frame.select(*known).collect() == [(None, None)]
 
 
 def test_filters_that_look_at_other_rows_have_no_form_in_columns(

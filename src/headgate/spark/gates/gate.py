@@ -15,7 +15,8 @@ Which tuples fall can also go by a key or by whole windows; see `row_columns`.
 
 Guarantees: a threshold of 1 000 000 keeps every tuple and 0 keeps none; the same tuple
 under the same decision has the same fate on any machine, in retries and replays;
-offered and kept come from the same rows. Not guaranteed: exactly the wanted share of a
+offered and kept come from the same rows; nothing that a row holds makes a column of the gate
+raise an error. Not guaranteed: exactly the wanted share of a
 small batch (it is a sample), and independent fates of tuples with equal identity.
 Until `Headgate.start` sees it, a gate keeps everything.
 """
@@ -83,6 +84,8 @@ KEPT_SECONDS = COLUMN_PREFIX + "kept_seconds"
 _SAMPLE = COLUMN_PREFIX + "sample"
 OBSERVED_TIMES = (SECONDS, KEPT_SECONDS, _SAMPLE)
 _QUANTILE_ACCURACY = 200
+_CALENDAR = ("0001-01-01 00:00:00", "9999-12-31 23:59:59")
+"""Arrivals without a time zone that lie outside are not known."""
 
 
 def passes(identity: Sequence[str], salt: Column, threshold: Column) -> Column:
@@ -137,7 +140,8 @@ def add_gate(
         fresh = _micros(frame, gate, arrival) >= live(2)
         columns[KEPT_COLUMN] &= F.coalesce(fresh, F.lit(True))
     if weight is not None:
-        columns[_WEIGHT] = F.lit(float(EVERYTHING)) / live(1)
+        # Of rows that fall too, before they do: where none is kept, nothing is divided by 0.
+        columns[_WEIGHT] = F.lit(float(EVERYTHING)) / F.greatest(live(1), F.lit(1))
     time = time_of(frame, gate, arrival)
     metrics = count_metrics(KEPT_COLUMN, time, rows.metrics())
     if time is not None:
@@ -222,16 +226,20 @@ def time_of(frame: DataFrame, gate: str, arrival: str | None) -> Column | None:
     if arrival is None:
         return None
     time = F.col(quoted(arrival))
-    without_zone = isinstance(type_of(frame, gate, arrival), TimestampNTZType)
-    return time.cast("timestamp") if without_zone else time
+    if not isinstance(type_of(frame, gate, arrival), TimestampNTZType):
+        return time
+    # The last times that a column can hold are an error in some zones, also for `try_cast`.
+    first, last = (F.to_timestamp_ntz(F.lit(text)) for text in _CALENDAR)
+    return F.when(time.between(first, last), time).cast("timestamp")
 
 
 def _micros(frame: DataFrame, gate: str, arrival: str) -> Column:
     """Arrival in microseconds since 1970."""
-    time = F.col(quoted(arrival))
+    time = time_of(frame, gate, arrival)
+    assert time is not None
     if isinstance(type_of(frame, gate, arrival), NumericType):
         return time.cast("double") * F.lit(1e6)
-    return F.unix_micros(time.cast("timestamp"))
+    return F.unix_micros(time)
 
 
 def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:

@@ -303,13 +303,13 @@ def _number(column: Column, kind: DataType) -> Column | None:
 
 
 def micros_of(column: Column, kind: DataType | None) -> Column | None:
-    """Microseconds since 1970 of a time; without a zone it counts as UTC."""
+    """Microseconds since 1970 of a time; without a zone it counts as UTC. Null beyond 64 bits."""
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, DateType):
-        return F.unix_date(column).cast("bigint") * F.lit(_MICROSECONDS_A_DAY)
+        return F.try_multiply(F.unix_date(column).cast("bigint"), F.lit(_MICROSECONDS_A_DAY))
     if isinstance(kind, TimestampNTZType):
-        return F.unix_micros(F.concat(column.cast("string"), F.lit("Z")).cast("timestamp"))
+        return F.unix_micros(F.concat(column.cast("string"), F.lit("Z")).try_cast("timestamp"))
     return None
 
 
