@@ -19,6 +19,7 @@ from headgate.spark.plans.counting import RowCounts
 from headgate.spark.plans.gate_nodes import made_of
 from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.session import Headgate
+from tests.spark.streams import rows_of
 from tests.spark.test_gate import Replay
 
 START = 1.79e9
@@ -167,6 +168,84 @@ def test_only_the_least_or_the_largest(spark: SparkSession, kind: str) -> None:
     assert counts.take()["found"] == pytest.approx(min(numbers) if kind == "min" else max(numbers))
 
 
+@pytest.mark.usefixtures("either_way")
+def test_rows_that_spark_computes_again_are_counted_once(spark: SparkSession) -> None:
+    """Whole passes, passes that end early, and one task that reads all partitions."""
+    frame = rows(spark, 1000)
+    kept, counts = counting(spark, frame, AGGREGATES)
+    kept.write.format("noop").mode("overwrite").save()
+    once = counts.take()
+    actions = {
+        "early": lambda: kept.limit(5).collect(),
+        "sorted": lambda: kept.orderBy("whole").write.format("noop").mode("overwrite").save(),
+        "all": lambda: kept.write.format("noop").mode("overwrite").save(),
+        "one task": lambda: kept.coalesce(1).write.format("noop").mode("overwrite").save(),
+        "twice": lambda: kept.union(kept).write.format("noop").mode("overwrite").save(),
+    }
+    for names in (
+        ["sorted"],
+        ["twice"],
+        ["early", "all"],
+        ["one task", "early"],
+        ["all", "one task", "sorted", "one task"],
+    ):
+        for name in names:
+            actions[name]()
+        assert counts.take() == pytest.approx(once, abs=1e-5), names
+    for _ in range(2):
+        actions["early"]()
+    assert 5 <= counts.take()["kept"] < 334
+
+
+def test_batches_that_nobody_told_apart_keep_their_sum(spark: SparkSession) -> None:
+    kept, counts = counting(spark, rows(spark, 1000), {"sum": "sum(odd)"})
+    try:
+        for batch in ("7", "8", "8"):
+            spark.sparkContext.setLocalProperty("streaming.sql.batchId", batch)
+            kept.write.format("noop").mode("overwrite").save()
+    finally:
+        spark.sparkContext.setLocalProperty("streaming.sql.batchId", None)  # type: ignore[arg-type]
+    once = float(sum(range(0, 1000, 5)))
+    assert counts.take() == {"sum": 2 * once, "offered": 2000, "kept": 1332}
+
+
+def test_what_came_with_passes_is_cleared(spark: SparkSession) -> None:
+    kept, counts = counting(spark, rows(spark, 100, 100), {"sum": "sum(odd)"})
+    lengths = []
+    for number in range(7):
+        for _ in range(2 if number == 5 else 1):
+            kept.write.format("noop").mode("overwrite").save()
+        found = counts.take()
+        assert (found["offered"], found["kept"]) == (100, 66)
+        lengths.append(counts._seen.value().size())
+    assert lengths == [100, 200, 0, 100, 200, 0, 100]
+
+
+def test_foreach_batch_with_several_actions_counts_each_row_once(
+    hg: Headgate, replay: Replay
+) -> None:
+    """A weight makes the gate a projection; without one it is a filter."""
+    sizes: list[int] = []
+
+    def act(frame: DataFrame, _: int) -> None:
+        if not frame.isEmpty():
+            sizes.append(frame.count())
+            frame.orderBy("value").write.format("noop").mode("overwrite").save()
+            frame.coalesce(1).write.format("noop").mode("overwrite").save()
+
+    for weight in (None, "w"):
+        sizes.clear()
+        name = f"actions {weight}"
+        stream = replay(rate=1e6, rows=9000, epoch=1, maxRowsPerTrigger=4000)
+        gated = hg.gate(stream, "orders", arrival="timestamp", identity=["id"], weight=weight)
+        writer = gated.writeStream.foreachBatch(act).trigger(availableNow=True)
+        query = hg.start(writer, name=name)
+        assert query.awaitTermination(90)
+        found = rows_of(hg, name)
+        assert [row["offered"] for row in found if row["offered"]] == sizes
+        assert sum(row["kept"] for row in found) == sum(sizes) > 0
+
+
 def test_user_filters_and_pruned_columns_do_not_change_what_is_counted(spark: SparkSession) -> None:
     kept, counts = counting(spark, rows(spark, 1000), AGGREGATES)
     few = kept.where("id > 900").select(F.lit(1).alias("one"))
@@ -190,8 +269,8 @@ def test_quantiles_come_from_some_hundred_rows_whatever_the_size(spark: SparkSes
         sizes = []
         for _ in range(3):
             kept.write.format("noop").mode("overwrite").save()
-            samples = counts._now()[counts._samples]["_list"]
-            sizes.append(sum(not isinstance(item, dict) for item in samples))
+            samples = counts._now()[counts._list]["_list"]
+            sizes.append(sum(isinstance(item, float) for item in samples))
             found = counts.take()["quantiles"]
         assert 100 < sizes[-1] < 300, sizes
         exact = START + count / 1000.0 * np.array(ARRIVAL_QUANTILES)

@@ -17,7 +17,7 @@ Guarantees: those of observed metrics. Each task adds to copies of its own; Spar
 tasks that ended well, once each, before the job ends. `offered` is the sum of kept and dropped,
 also when somebody reads too early. Not guaranteed: that numbers of two batches are told apart
 when nobody took those of the first before tasks of the second ended; their sum stays right.
-Counts of a stage that Spark runs again after it lost an executor stand twice, as observed ones do.
+Rows that Spark computes more than once in a batch count once; see `counting_passes`.
 
 Works on internal classes of Spark 4, in classic sessions.
 """
@@ -35,6 +35,12 @@ from pyspark.sql import SparkSession
 
 from headgate.spark.gates.gate_metrics import ARRIVAL_QUANTILES
 from headgate.spark.plans.counting_code import CountingCode, items_of
+from headgate.spark.plans.counting_passes import (
+    Numbers,
+    Seen,
+    counted_once,
+    keys_in,
+)
 from headgate.spark.plans.live_array import LiveArray
 
 __all__ = ["RowCounts"]
@@ -57,6 +63,9 @@ _LONGEST_STRIDE = 1 << 30
 _MILLISECOND = 1e-3
 _NEVER = (1 << 62) - 1
 _TRIES = 3
+_SUMS = ("LongAccumulator", "DoubleAccumulator")
+_MOST_PASSES = 256
+"""What came with them is cleared then; each is about a kilobyte."""
 _HAND_OVER = 1
 """With so many rows the numbers of a task are handed over; with 0 never."""
 
@@ -90,9 +99,9 @@ class RowCounts:
         self._times = times
         self._read: list[tuple[str, int, Callable[[Any], Any]]] = []
         self._accumulators: list[Any] = []
+        self._kinds: list[str] = []
         self._whole: set[int] = set()
         self._of_times: set[int] = set()
-        self._list: int | None = None
         self._taken: dict[int, tuple[float, int]] = {}
         self._adding: list[tuple[Any, Any]] = []  # condition or None, what is added then
         self._places: dict[tuple[str, int], int] = {}
@@ -100,6 +109,9 @@ class RowCounts:
         self._inlined = inlined or {}
         self._dropped = self._accumulator("LongAccumulator")
         self._kept = self._accumulator("LongAccumulator")
+        self._list = self._accumulator("CollectionAccumulator")
+        self._seen = self._code.accumulator("CollectionAccumulator")
+        self._seen_passes = 0
         self._sampled: Any = None
         self._orders = LiveArray(spark, (_FIRST_STRIDE - 1, _HAND_OVER))
         self._wanted = _kinds_by_column(metrics)
@@ -107,11 +119,11 @@ class RowCounts:
             name = str(metric.name())
             if name == quantiles and sampled is not None:
                 self._sampled = self._inline(self._parts(sampled)[1])
-                self._samples = self._shared_list()
                 self._looked_at = self._accumulator("LongAccumulator")
-                self._read.append((name, self._samples, _quantiles))
+                self._read.append((name, self._list, _quantiles))
             elif name not in ("offered", "kept"):
                 self._add(name, metric)
+        self._sums = [at for at, kind in enumerate(self._kinds) if kind in _SUMS]
         self._shown = self._code.list_of(self._accumulators)
         self._json = self._code.field_writer()
 
@@ -134,7 +146,7 @@ class RowCounts:
                 always.setdefault(str(condition), (condition, []))[1].append(adds)
         if self._sampled is not None:
             look = code.both(
-                code.add(counters[self._samples], code.minus(code.known(self._sampled), _MIDDLE)),
+                code.add(counters[self._list], code.minus(code.known(self._sampled), _MIDDLE)),
                 code.add(counters[self._looked_at], code.long_one),
             )
             in_turn = code.both(
@@ -149,7 +161,9 @@ class RowCounts:
             code.under(None if condition is None else self._inline(condition), code.all_of(adds))
             for condition, adds in always.values()
         ]
-        return code.all_of([*first, passes])
+        sums = [counters[place] for place in self._sums]
+        begins = code.pass_begins(counters[self._list], self._seen, sums, self._orders)
+        return code.all_of([begins, *first, passes])
 
     def take(self) -> dict[str, Any]:
         """What was counted since the last call, as observed metrics would say it.
@@ -162,6 +176,7 @@ class RowCounts:
                 self._since_last(place, numbers)
             elif numbers["_list"]:
                 self._accumulators[place].reset()
+        self._count_once(found)
         kept, dropped = found[self._kept]["_sum"], found[self._dropped]["_sum"]
         if kept:
             stride = 1 << max(0, (kept // _SAMPLES).bit_length() - 1)
@@ -194,6 +209,39 @@ class RowCounts:
             self._accumulators[place].reset()
             total, count = 0, 0
         self._taken[place] = total, count
+
+    def _count_once(self, found: list[dict[str, Any]]) -> None:
+        """Where Spark has run over a partition more than once, one pass stays in the sums.
+
+        What came with the passes is looked at only then: it is long.
+        """
+        keys = keys_in(found[self._list]["_list"] or ())
+        self._seen_passes += len(keys)
+        again = len(set(keys)) < len(keys)
+        if again:
+            counters = [found[place] for place in self._sums]
+            rows = [self._sums.index(place) for place in (self._kept, self._dropped)]
+            once = counted_once(keys, self._seen_now(len(keys)), rows, _numbers(counters))
+            for counter, (total, count) in zip(counters, once, strict=True):
+                counter["_sum"], counter["_count"] = total, count
+        if again or self._seen_passes > _MOST_PASSES:
+            self._seen.reset()
+            self._seen_passes = 0
+
+    def _seen_now(self, last: int) -> list[Seen]:
+        """What came with so many passes."""
+        [shown] = self._shown_as_json([self._seen])
+        items: list[Any] = (shown["_list"] or [])[-last:]
+        copies = [self._code.read_copy(item) for item in items if isinstance(item, str)]
+        earlier = iter(self._shown_as_json(copies))
+        return [
+            Seen(_numbers(next(earlier)), False) if isinstance(item, str) else Seen(_numbers(item))
+            for item in items
+        ]
+
+    def _shown_as_json(self, items: Sequence[Any]) -> list[Any]:
+        shown: list[Any] = json.loads(self._json.writeValueAsString(self._code.list_of(items)))
+        return shown
 
     # --- what is added where ------------------------------------------------------------------
 
@@ -232,12 +280,6 @@ class RowCounts:
         share = not any(what == "spread" for what, _ in self._places)
         return self._once("spread", column, "CollectionAccumulator", make, share)
 
-    def _shared_list(self) -> int:
-        """Samples and the first column's least and largest go home in one list."""
-        if self._list is None:
-            self._list = self._accumulator("CollectionAccumulator")
-        return self._list
-
     def _once(
         self,
         what: str,
@@ -248,7 +290,7 @@ class RowCounts:
     ) -> int:
         key = what, _id_of(column)
         if key not in self._places:
-            place = self._shared_list() if share else self._accumulator(kind)
+            place = self._list if share else self._accumulator(kind)
             self._places[key] = place
             condition, value = self._parts(column)
             value = self._inline(value)
@@ -281,6 +323,7 @@ class RowCounts:
     def _accumulator(self, kind: str) -> int:
         place = len(self._accumulators)
         self._accumulators.append(self._code.accumulator(kind))
+        self._kinds.append(kind)
         if kind == "LongAccumulator":
             self._whole.add(place)
         return place
@@ -327,6 +370,10 @@ def _id_of(column: Any) -> int:
     return int(column.exprId().id())
 
 
+def _numbers(counters: Any) -> Numbers:
+    return tuple((_number(found["_sum"]), int(found["_count"])) for found in counters)
+
+
 def _count(found: Any) -> int:
     return int(found["_count"])
 
@@ -354,8 +401,7 @@ def _tasks(found: Any) -> list[Any]:
 def _quantiles(found: Any) -> list[float] | None:
     """None for fewer samples than say something."""
     items = found["_list"] or ()
-    samples = np.array([_number(item) for item in items if not isinstance(item, dict)])
-    samples = samples[np.isfinite(samples)]
+    samples = np.array([item for item in items if isinstance(item, float)])
     if len(samples) < _FEWEST_SAMPLES:
         return None
     return [_MIDDLE + float(value) for value in np.quantile(samples, ARRIVAL_QUANTILES)]

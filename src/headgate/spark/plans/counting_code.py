@@ -9,6 +9,7 @@ classic sessions.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.spark.plans.live_array import LiveArray, call_of, jvm_of
 
 __all__ = ["CountingCode", "items_of"]
+
+_NO_PARTITION = -1
+_SERIALIZATION = "org.apache.commons.lang3.SerializationUtils"
+_TASK_CONTEXT = "org.apache.spark.TaskContext"
+_BATCH_PROPERTY = "streaming.sql.batchId"
 
 
 class CountingCode:
@@ -73,6 +79,48 @@ class CountingCode:
         is_first = self._expressions.EqualTo(count, orders.get_long(1))
         taken = self.either(is_first, self.add(home, own), self.true)
         return self.either(is_new, taken, self.true)
+
+    def pass_begins(self, keys: Any, seen: Any, counters: Sequence[Any], orders: LiveArray) -> Any:
+        """Hands over, with the first row of a partition, which one it is of which batch; true.
+
+        keys: gets the number of the partition, then that of the batch. seen: gets the counters of
+        the task with its first partition, as they are at its end, and a copy of them with others.
+        """
+        types, expressions = self._types.DataTypes, self._expressions
+        anything = self._object_type("java.lang.Object")
+        none = expressions.Literal.create(_NO_PARTITION, types.IntegerType)
+        place = expressions.Literal.create(0, types.IntegerType)
+        numbers = self._jvm.java.util.concurrent.atomic.AtomicIntegerArray(1)
+        numbers.set(0, _NO_PARTITION)
+        last = self._object(numbers)
+        partition = expressions.SparkPartitionID()
+        before = self._call(last, "get", types.IntegerType, [place])
+        own = self.list_of(counters)
+        copy = self._static(_SERIALIZATION, "serialize", anything, [self._object(own)])
+        first_or_copy = self.either(
+            expressions.EqualTo(before, none), expressions.Literal(own, anything), copy
+        )
+        context = self._static(_TASK_CONTEXT, "get", self._object_type(_TASK_CONTEXT))
+        text = self._object_type("java.lang.String")
+        name = expressions.Literal(_BATCH_PROPERTY, text)
+        batch = self._call(context, "getLocalProperty", anything, [name])
+        batch = self._static("java.util.Objects", "toString", text, [batch])  # no list takes nulls
+        replaced = self._call(last, "getAndSet", types.IntegerType, [place, partition])
+        handed_over = self.all_of(
+            [
+                self.add(keys, partition),
+                self.add(keys, batch),
+                self.add(seen, first_or_copy),
+                expressions.GreaterThanOrEqual(replaced, none),
+            ]
+        )
+        wanted = expressions.EqualTo(orders.get_long(1), self.long_one)
+        begins = expressions.And(self.no(expressions.EqualTo(partition, before)), wanted)
+        return self.either(begins, handed_over, self.true)
+
+    def read_copy(self, text: str) -> Any:
+        """The counters of a task at the begin of a pass, from what JSON shows of them."""
+        return self._jvm.org.apache.commons.lang3.SerializationUtils.deserialize(b64decode(text))
 
     def in_turn(self, counter: Any, orders: LiveArray) -> Any:
         """True for every row with which the counter of the task has no bit of the first order."""
@@ -149,6 +197,29 @@ class CountingCode:
 
     def _call(self, target: Any, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
         return call_of(self._jvm, target, name, result, arguments)
+
+    def _static(
+        self, class_name: str, name: str, result: Any, arguments: Sequence[Any] = ()
+    ) -> Any:
+        """A call of a method that belongs to no object; not deterministic, as in `call_of`."""
+        null_passes, may_be_null, deterministic = False, True, False
+        return self._expressions.objects.StaticInvoke(
+            self._class(class_name),
+            result,
+            name,
+            self._seq(arguments),
+            self._seq([]),
+            null_passes,
+            may_be_null,
+            deterministic,
+            self._jvm.scala.Option.empty(),
+        )
+
+    def _object_type(self, class_name: str) -> Any:
+        return self._types.ObjectType(self._class(class_name))
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.java.lang.Class.forName(name)
 
     def _seq(self, items: Sequence[Any]) -> Any:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(self.list_of(items))
