@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,13 +26,18 @@ _NEEDED = ("time_seconds", "query", "query_id", "run_id", "batch", "gate", "stat
 
 
 def ledger_directory(checkpoint: str) -> Path | None:
-    """Beside the checkpoint's own logs; None where that is not on this machine's disk."""
-    parts = urlparse(checkpoint)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path)) / "headgate" / "ledger"
-    if parts.scheme == "":
-        return Path(checkpoint) / "headgate" / "ledger"
-    return None
+    """Beside the checkpoint's own logs; None where that is not on this machine's disk.
+
+    checkpoint: as Hadoop writes a whole address, which has its signs as they are.
+
+    >>> ledger_directory("file:/data/50%25 #1").as_posix()
+    '/data/50%25 #1/headgate/ledger'
+    >>> ledger_directory("hdfs://name/data")
+    """
+    scheme, _, path = checkpoint.partition(":")
+    if scheme != "file":
+        return None
+    return Path("/" + path.lstrip("/")) / "headgate" / "ledger"
 
 
 def ledger_table(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
