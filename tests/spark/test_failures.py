@@ -323,3 +323,13 @@ def test_rows_of_the_last_batch_are_written_though_its_query_has_ended_meanwhile
     goes_on.set()
     hg._events.drain(20.0)
     assert [row["offered"] for row in rows_of(hg, "ended")] == [400, 400, 100]
+
+
+def test_a_continuous_query_runs_without_its_gates(hg: Headgate, spark: SparkSession) -> None:
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 1)
+    gated = hg.gate(rate.load(), "ticks", arrival="timestamp", identity=["value"])
+    writer = gated.writeStream.format("memory").trigger(continuous="1 second")
+    query = hg.start(writer, name="continuous", latency="1s")
+    wait_for(lambda: spark.table("continuous").count() > 0, what="rows without a gate")
+    query.stop()
+    assert "micro-batch" in alarms(hg, "not gated", "continuous")[0]

@@ -17,11 +17,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -46,7 +48,7 @@ from headgate.spark.plans.checkpoint import (
     qualified,
     read_checkpoint,
 )
-from headgate.spark.plans.gate_nodes import inline_gates_in
+from headgate.spark.plans.gate_nodes import inline_gates_in, without_metrics
 from headgate.spark.plans.plan_rewrite import PlanRewrite
 from headgate.spark.plans.stream_writer import TriggerKind, WriterFacts, dataset_of, start_on
 from headgate.spark.policies.policy_gate import GatePolicy
@@ -133,8 +135,12 @@ class QueryStart:
             else:
                 return self._start_gated(request, key, rewrite, dataset, state)
         self._alarms.raise_alarm("not gated", request.name, why_not)
-        writer, table = request.writer, request.table
-        return writer.toTable(table) if table is not None else writer.start(request.path)
+        writer, path, table = request.writer, request.path, request.table
+        if request.facts.trigger is TriggerKind.OTHER:
+            with suppress(Py4JError, PySparkException):  # a Spark whose inner classes are others
+                bare = dataset_of(self._spark, without_metrics(self._spark, request.plan))
+                return start_on(self._spark, writer, bare, path, table)
+        return writer.toTable(table) if table is not None else writer.start(path)
 
     def _rewritten(self, request: StartRequest, key: str) -> tuple[PlanRewrite, Any]:
         ask = self._ask_as(key)

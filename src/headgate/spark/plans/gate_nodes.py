@@ -1,6 +1,6 @@
 """What gates look like in a plan of Spark: which there are, and what their columns are made of.
 
-Reads analysed plans over py4j and changes nothing; `plan_rewrite` does that. Classic sessions only,
+Reads analysed plans over py4j and changes none; `plan_rewrite` does that. Classic sessions only,
 on internal classes of Spark 4.
 """
 
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from headgate.spark.gates.gate import COLUMN_PREFIX, KEPT_COLUMN, OBSERVED_TIMES, SECONDS
 from headgate.spark.gates.gate_metrics import METRIC_PREFIX
+from headgate.spark.letters.letter_settings import LETTERS_PREFIX
 from headgate.spark.plans.counting_code import items_of
+from headgate.spark.plans.live_array import jvm_of
 from headgate.spark.policies.policy_task import STAYS_COLUMN
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "is_source_gate",
     "made_of",
     "unasked",
+    "without_metrics",
 ]
 
 
@@ -146,3 +151,14 @@ def unasked(columns: list[Any], condition: Any) -> set[int]:
 def ids_in(expression: Any) -> set[int]:
     """Of the columns that the expression is made of."""
     return {int(column.exprId().id()) for column in items_of(expression.references().toSeq())}
+
+
+def without_metrics(spark: SparkSession, node: Any) -> Any:
+    """A plan with gates that count nothing, for triggers that do not allow it (continuous)."""
+    if gate_of(node) is not None or gate_of(node, LETTERS_PREFIX) is not None:
+        return without_metrics(spark, node.child())
+    children = [without_metrics(spark, child) for child in items_of(node.children())]
+    if not children:
+        return node
+    to_seq = jvm_of(spark).org.apache.spark.api.python.PythonUtils.toSeq
+    return node.withNewChildren(to_seq(children))
