@@ -214,3 +214,27 @@ def test_a_process_of_a_source_does_not_load_the_planners() -> None:
     tell = f"print([m for m in {layers} if 'headgate.' + m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", load + tell], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_decision_of_a_later_headgate_ends_no_query(hg: Headgate, tmp_path: Path) -> None:
+    stream = hg.read("replay", "orders", {"rate": 500, "epoch": time.time()})
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = hg.start(writer, name="later", latency="5s")
+    wait_for_batches(hg, "later", 2)
+    query.stop()
+    newest = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    lines = []
+    for line in newest.read_text().splitlines():
+        if "headgate_source" in line:
+            offset = json.loads(line)
+            line = json.dumps({**offset, "decision": {"headgate": 2, "version": 9}})
+        lines.append(line)
+    newest.write_text("\n".join(lines))
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+    query = hg.start(writer, name="later", latency="5s")
+    wait_for(lambda: query.exception() or len(query.recentProgress) >= 2)
+    assert query.exception() is None, str(query.exception())
+    query.stop()
+    alarms = {(alarm.kind, alarm.subject) for alarm in hg.alarms()}
+    assert ("checkpoint", "later") in alarms
+    assert ("progress", "later") not in alarms

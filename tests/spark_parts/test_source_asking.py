@@ -84,6 +84,16 @@ def source(server: AgentServer, **options: str) -> SourceGate:
     return SourceGate(ReplayInput(all_options), all_options, SCHEMA, None)
 
 
+@pytest.mark.parametrize("later", [{"headgate": 2, "version": 7}, {"headgate": 1}, 5, None])
+def test_an_offset_whose_decision_cannot_be_read_is_read_without_it(later: Any) -> None:
+    data = SourceOffset("one", {"row": 9}, 3, 500_000, GateDecision(1, 3)).as_dict()
+    offset = SourceOffset.from_dict({**data, "decision": later})
+    assert (offset.position, offset.salt, offset.threshold) == ({"row": 9}, 3, 500_000)
+    assert offset.decision == GateDecision()
+    with pytest.raises(ValueError, match="an offset of format 2"):
+        SourceOffset.from_dict({**data, "headgate_source": 2})
+
+
 def test_a_source_asks_and_its_offset_carries_the_answer(query: Query) -> None:
     server = AgentServer(query.agent)
     try:
