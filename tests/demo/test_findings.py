@@ -85,6 +85,44 @@ def test_the_headline_says_both_ages() -> None:
     assert "too busy" in headline(nothing, find(nothing))
 
 
+def doubtful(made: Recording) -> str:
+    said = headline(made, find(made))
+    assert said.startswith("The capacity was taken for too low: ")
+    assert "stayed" not in said
+    return said
+
+
+def test_a_machine_that_did_far_more_than_was_measured_makes_no_claim() -> None:
+    made = recording()
+    batches = made.runs[WITHOUT].batches
+    made.runs[WITHOUT].batches = [replace(batch, offered=4000, kept=4000) for batch in batches]
+    assert doubtful(made) == (
+        "The capacity was taken for too low: in the crowd without Headgate the query did 2.0 times "
+        "as much. So this was not three times what the machine can do, and shows little. Results "
+        "were with Headgate 3.1 s (target 3 s), without it up to 22 s old. Try again when the "
+        "machine has less else to do."
+    )
+
+
+def test_a_run_without_headgate_that_did_not_fall_behind_makes_no_claim() -> None:
+    made = recording()
+    batches = made.runs[WITHOUT].batches
+    made.runs[WITHOUT].batches = [replace(batch, latency_mean_seconds=2.4) for batch in batches]
+    assert "without Headgate results got no older than 2.4 s" in doubtful(made)
+    made.runs[WITHOUT].batches = made.runs[WITHOUT].batches[:2]  # the crowd is not over yet
+    assert find(made).doubts == ()
+
+
+def test_a_capacity_that_was_not_steady_makes_no_claim() -> None:
+    made = recording()
+    assert made.capacity is not None
+    assert find(made).doubts == ()
+    made.capacity = replace(made.capacity, steady=False)
+    assert "the speed was still growing" in doubtful(made)
+    del made.runs[WITHOUT]
+    assert doubtful(made).count("without it") == 0
+
+
 def test_rows_count_over_the_time_in_which_their_batch_ran() -> None:
     batch = Batch(0, 3.0, 2.0, 40, 10, 1.0)
     assert per_second([batch], [0.0, 2.0, 4.0]) == [(2.5, 7.5), (2.5, 7.5)]

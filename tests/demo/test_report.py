@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,6 +35,18 @@ def test_the_page_says_it_all_and_loads_nothing(tmp_path: Path) -> None:
     loaded = re.findall(r"(?:src|href)=|url\(|@import|<script|https?://(?!www\.w3\.org/2000)", page)
     assert loaded == []
     assert "stopped early" not in page
+
+
+def test_the_page_says_when_the_capacity_was_taken_for_too_low(tmp_path: Path) -> None:
+    made = recording()
+    assert made.capacity is not None
+    made.capacity = replace(made.capacity, steady=False)
+    page = save(made, tmp_path).page.read_text(encoding="utf-8")
+    assert '<p class="alarm">The capacity was taken for too low: the speed was still grow' in page
+    assert "machine was measured to process them" in page
+    assert "stayed" not in page
+    [doubt] = content(made)["findings"]["doubts"]
+    assert doubt == "the speed was still growing when the capacity was measured"
 
 
 def test_the_json_has_the_batches_and_the_sums(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headgate.demo.recording import WITH, WITHOUT, Batch, Recording, Run
@@ -9,6 +10,8 @@ from headgate.demo.scenario import Scenario
 
 __all__ = ["Findings", "Side", "find", "headline", "ledger_sentence"]
 
+_FASTER = 1.5  # times the measured capacity: then that was another machine
+_DIVERGED = 1.5  # times the target
 _SETTLED_SHARE = 0.4  # the first part of the crowd is left out: the controller has to notice it
 
 
@@ -42,11 +45,13 @@ class Findings:
 
     ledger_balances: every row of the ledger is offered = kept + dropped, and offered is what
                      Spark's own source counted; None without a ledger.
+    doubts:          why the run does not show what it is meant to show; empty if it does.
     """
 
     with_headgate: Side | None
     without: Side | None
     ledger_balances: bool | None
+    doubts: tuple[str, ...] = ()
 
 
 def find(recording: Recording) -> Findings:
@@ -56,13 +61,31 @@ def find(recording: Recording) -> Findings:
         return Findings(None, None, None)
     runs = recording.runs
     with_run, without = runs.get(WITH), runs.get(WITHOUT)
+    theirs = _side(without, scenario) if without and without.batches else None
     return Findings(
         _side(with_run, scenario) if with_run and with_run.batches else None,
-        _side(without, scenario) if without and without.batches else None,
+        theirs,
         None
         if with_run is None or with_run.ledger is None
         else with_run.ledger.balances(with_run.batches),
+        tuple(_doubts(recording, scenario, theirs)),
     )
+
+
+def _doubts(recording: Recording, scenario: Scenario, theirs: Side | None) -> Iterator[str]:
+    """The crowd is three times the measured capacity, and no more than that is known of it."""
+    capacity = scenario.capacity_per_second
+    if recording.capacity is not None and not recording.capacity.steady:
+        yield "the speed was still growing when the capacity was measured"
+    if theirs is None:
+        return
+    did = theirs.crowd_rows_per_second
+    if did is not None and did > _FASTER * capacity:
+        yield f"in the crowd without Headgate the query did {did / capacity:.1f} times as much"
+    ended = recording.runs[WITHOUT].batches[-1].end_seconds >= scenario.crowd_ends
+    worst = theirs.worst_latency_seconds
+    if ended and worst is not None and worst <= _DIVERGED * scenario.target_seconds:
+        yield f"without Headgate results got no older than {_seconds(worst)}"
 
 
 def _side(run: Run, scenario: Scenario) -> Side:
@@ -102,6 +125,8 @@ def headline(recording: Recording, findings: Findings) -> str:
         if recording.stopped_early:
             return "The demo was stopped before there was something to tell."
         return "This machine is too busy for the demo: no batch ended late in the crowd."
+    if findings.doubts:
+        return _doubtful(findings, ours.settled_latency_seconds, target)
     said = (
         f"With Headgate results stayed {_seconds(ours.settled_latency_seconds)} old at three "
         f"times the capacity (target {target:g} s)"
@@ -109,6 +134,19 @@ def headline(recording: Recording, findings: Findings) -> str:
     if theirs is None or theirs.worst_latency_seconds is None:
         return f"{said}."
     return f"{said}; without it they got {_seconds(theirs.worst_latency_seconds)} old."
+
+
+def _doubtful(findings: Findings, ours_seconds: float, target_seconds: float) -> str:
+    """Both numbers, and no claim."""
+    ages = f"with Headgate {_seconds(ours_seconds)} (target {target_seconds:g} s)"
+    theirs = findings.without
+    if theirs is not None and theirs.worst_latency_seconds is not None:
+        ages += f", without it up to {_seconds(theirs.worst_latency_seconds)}"
+    return (
+        f"The capacity was taken for too low: {'; '.join(findings.doubts)}. So this was not three "
+        f"times what the machine can do, and shows little. Results were {ages} old. Try again when "
+        "the machine has less else to do."
+    )
 
 
 def ledger_sentence(recording: Recording, findings: Findings) -> str:

@@ -48,7 +48,8 @@ def page(recording: Recording, scenario: Scenario, findings: Findings) -> str:
     """The whole page."""
     parts = [
         f"<h1>{escape(headline(recording, findings))}</h1>",
-        f'<p class="dim">{escape(_what_ran(scenario))}</p>',
+        f'<p class="dim">{escape(_what_ran(scenario, findings))}</p>',
+        _doubtful(findings),
         _stopped_early(recording),
         latency_chart(recording, scenario, "How old results are"),
         _table(scenario, findings),
@@ -73,11 +74,22 @@ def page(recording: Recording, scenario: Scenario, findings: Findings) -> str:
     )
 
 
-def _what_ran(scenario: Scenario) -> str:
+def _what_ran(scenario: Scenario, findings: Findings) -> str:
+    can = "was measured to process" if findings.doubts else "can process"
     return (
         f"The same {scenario.run_seconds:g} seconds twice on Spark: orders arrive, for "
         f"{scenario.crowd_ends - scenario.crowd_begins:g} seconds three times as fast as this "
-        f"machine can process them ({scenario.crowd_per_second:,.0f} a second)."
+        f"machine {can} them ({scenario.crowd_per_second:,.0f} a second)."
+    )
+
+
+def _doubtful(findings: Findings) -> str:
+    if not findings.doubts:
+        return ""
+    why = escape("; ".join(findings.doubts))
+    return (
+        f'<p class="alarm">The capacity was taken for too low: {why}. What follows is what was '
+        "measured; it is no comparison at three times the capacity.</p>"
     )
 
 

@@ -22,7 +22,7 @@ class Settings:
 
     run_seconds:     each of the two runs.
     target_seconds:  the mean latency that Headgate is asked to hold.
-    warm_up_seconds: at most so long to warm the JVM up and to measure the capacity.
+    warm_up_seconds: to warm the JVM up and to measure the capacity; half of it more if need be.
     """
 
     run_seconds: float
