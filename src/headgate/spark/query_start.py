@@ -383,6 +383,12 @@ def _cannot_gate(
 ) -> str | None:
     if facts.trigger is TriggerKind.OTHER:
         return "only micro-batch triggers can be gated; the query runs without its gates"
+    if facts.async_log:
+        return (
+            "with asyncProgressTrackingEnabled Spark writes its offset log while a batch runs, so "
+            "no decision would be safe before its first row; the query runs without its gates. "
+            "Leave the option out"
+        )
     if not state.is_new and inline_gates and not state.has_companion:
         return (
             "its checkpoint was made without an inline gate, and Spark cannot add a source to a "

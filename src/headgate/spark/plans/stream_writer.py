@@ -23,6 +23,7 @@ __all__ = ["TriggerKind", "WriterFacts", "dataset_of", "plan_of", "read_facts", 
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
+_ASYNC_LOG = "asyncProgressTrackingEnabled"
 _PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
@@ -34,17 +35,23 @@ class TriggerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriterFacts:
-    """checkpoint is None where Spark will choose a temporary directory."""
+    """checkpoint is None where Spark will choose a temporary directory.
+
+    async_log: Spark writes its offset log while the batch runs, or not for each batch.
+    """
 
     checkpoint: str | None
     trigger: TriggerKind
     trigger_seconds: float
+    async_log: bool = False
 
 
 def read_facts(spark: SparkSession, writer: DataStreamWriter, name: str) -> WriterFacts:
     """Checkpoint directory and trigger of a writer."""
     jwrite: Any = writer._jwrite
-    option = _field(jwrite, "extraOptions").get("checkpointLocation")
+    options = _field(jwrite, "extraOptions")
+    option, asked = options.get("checkpointLocation"), options.get(_ASYNC_LOG)
+    async_log = bool(asked.isDefined()) and str(asked.get()).strip().lower() == "true"
     checkpoint = str(option.get()) if option.isDefined() else None
     if checkpoint is None:
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
@@ -52,9 +59,13 @@ def read_facts(spark: SparkSession, writer: DataStreamWriter, name: str) -> Writ
     trigger = _field(jwrite, "trigger")
     kind = str(trigger.getClass().getSimpleName()).rstrip("$")
     if kind == "ProcessingTimeTrigger":
-        return WriterFacts(checkpoint, TriggerKind.MICRO_BATCH, trigger.intervalMs() / 1000.0)
+        return WriterFacts(
+            checkpoint, TriggerKind.MICRO_BATCH, trigger.intervalMs() / 1000.0, async_log
+        )
     finite = kind in ("AvailableNowTrigger", "OneTimeTrigger")
-    return WriterFacts(checkpoint, TriggerKind.FINITE if finite else TriggerKind.OTHER, 0.0)
+    return WriterFacts(
+        checkpoint, TriggerKind.FINITE if finite else TriggerKind.OTHER, 0.0, async_log
+    )
 
 
 def plan_of(writer: DataStreamWriter) -> Any:
