@@ -63,12 +63,11 @@ def _batch_ms(spark: Any, hg: Any, kind: str, rows: int, number: int) -> float:
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
         time.sleep(0.1)
-        reports = [json.loads(p.json) for p in query.recentProgress]
+        reports = [(hg.batch(p.json), json.loads(p.json)) for p in query.recentProgress]
         times = [
-            report["durationMs"]["addBatch"]
-            for report in reports
-            if report["observedMetrics"]["headgate:orders"]["offered"] == rows
-            and report["observedMetrics"]["headgate:orders"]["kept"] < rows / 100
+            progress["durationMs"]["addBatch"]
+            for report, progress in reports
+            if report.offered == rows and report.gates["orders"].kept < rows / 100
         ]
     query.stop()
     return float(median(times[WARM_UP_BATCHES:]))

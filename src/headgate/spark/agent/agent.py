@@ -42,6 +42,7 @@ from headgate.coordinator import (
     TurnReturned,
 )
 from headgate.spark.agent.alarms import Alarms
+from headgate.spark.agent.arrivals import arrival_problems
 from headgate.spark.agent.decision import UNREACHABLE, GateDecision
 from headgate.spark.agent.progress import BatchReport, parse_progress
 from headgate.spark.agent.query_run import NOTHING_KNOWN, InputState, QueryRun
@@ -511,6 +512,10 @@ class Agent:
             ahead = newest - report.end_seconds
             text = f"tuples arrived {ahead:.3g} s after their batch ended: a clock is wrong"
             self.alarms.raise_alarm("clock", run.name, text)
+        problems = arrival_problems(report, run.target_seconds is not None)
+        for text in problems if not run.arrivals_are_odd else ():
+            self.alarms.raise_alarm("arrival", run.name, text)
+        run.arrivals_are_odd = bool(problems)
         for gate, seen in report.gates.items():
             if seen.lost:
                 text = f"{gate}: {seen.lost} tuples of batch {report.batch} were gone at the source"

@@ -15,10 +15,10 @@ from headgate.coordinator import BatchCompleted, GateCount
 from headgate.spark.agent.decision import GateDecision, is_decision
 from headgate.spark.gates.gate_metrics import (
     ARRIVAL_QUANTILES,
-    METRIC_PREFIX,
     RESULT_PREFIX,
     RESULT_QUANTILES,
     SAMPLED_TUPLES,
+    gate_in,
 )
 from headgate.spark.letters.letter_settings import LETTERS_PREFIX, LetterCounts
 from headgate.spark.sources.source_offset import SourceOffset, is_source_offset
@@ -44,6 +44,8 @@ _COUNTS = {
     "letters_left",
     "letters_error",
 }
+_ARRIVALS = ("arrival_mean", "first_arrival", "last_arrival")
+_LAST_SECOND = 253_402_300_799.0  # of the year 9999
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 _ENOUGH_SAMPLES = 32
 _CLOCK_TICK_SECONDS = 1.0
@@ -58,6 +60,8 @@ class GateReport:
     `ARRIVAL_QUANTILES`, from one in `SAMPLED_TUPLES` of the kept tuples.
     policy: what else was observed, for the policy of the gate to read.
     letters: what became of its dead letters; None for a gate that writes none.
+    has_arrivals: it has an arrival column, whatever stands in it.
+    odd_arrival: one that is no time in seconds since 1970. What was made of it is left out.
     """
 
     offered: int
@@ -70,6 +74,8 @@ class GateReport:
     event_time_max_micros: int | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
     letters: LetterCounts | None = None
+    has_arrivals: bool = False
+    odd_arrival: float | None = None
 
     @property
     def dropped(self) -> int:
@@ -131,6 +137,7 @@ class BatchReport:
     watermark_micros: int | None = None
     input_rows: int = 0
     moved: bool = True  # some source went on, so there should be rows
+    output_rows: int | None = None  # as the sink counted them; most sinks do not
     idle: bool = False  # Spark says every 10 s that nothing came, under the next batch's number
 
     def after_hold(self, seconds: float) -> BatchReport:
@@ -258,6 +265,7 @@ def parse_progress(text: str) -> BatchReport:
     try:
         data = json.loads(text)
         metrics: Mapping[str, Any] = data.get("observedMetrics") or {}
+        letters = {gate_in(name, LETTERS_PREFIX): values for name, values in metrics.items()}
         sources = data.get("sources", ())
         idle = "addBatch" not in data["durationMs"] and not metrics
         duration_ms = data["durationMs"].get("triggerExecution", data.get("batchDuration", 0))
@@ -269,11 +277,9 @@ def parse_progress(text: str) -> BatchReport:
             max(0.0, duration_ms / 1000.0),
             _decision(sources),
             {
-                name[len(METRIC_PREFIX) :]: gate_report(
-                    values, metrics.get(LETTERS_PREFIX + name[len(METRIC_PREFIX) :])
-                )
+                gate: gate_report(values, letters.get(gate))
                 for name, values in metrics.items()
-                if name.startswith(METRIC_PREFIX)
+                if (gate := gate_in(name)) is not None
             },
             {
                 name[len(RESULT_PREFIX) :]: _result(values)
@@ -289,10 +295,17 @@ def parse_progress(text: str) -> BatchReport:
                 and not is_decision(source.get("endOffset"))
                 for source in sources
             ),
+            output_rows=_output_rows(data.get("sink")),
             idle=idle,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the progress of a query: {error!r}") from None
+
+
+def _output_rows(sink: Any) -> int | None:
+    """Spark says -1 for a sink that does not count."""
+    rows = _whole((sink or {}).get("numOutputRows"))
+    return rows if rows is not None and rows >= 0 else None
 
 
 def gate_report(values: Mapping[str, Any], letters: Mapping[str, Any] | None = None) -> GateReport:
@@ -304,17 +317,24 @@ def gate_report(values: Mapping[str, Any], letters: Mapping[str, Any] | None = N
             for name, value in values.items()
             if name.startswith(prefix)
         }
+    arrivals = [_number(values.get(name)) for name in _ARRIVALS]
+    mean, first, last = (time if _is_time(time) else None for time in arrivals)
+    quantiles = tuple(float(time) for time in values.get("arrival_quantiles") or ())
     return GateReport(
         int(values["offered"] or 0),  # a sum over no rows is null
         int(values["kept"] or 0),
-        _number(values.get("arrival_mean")),
-        _number(values.get("first_arrival")),
-        _number(values.get("last_arrival")),
-        tuple(float(time) for time in values.get("arrival_quantiles") or ()),
+        mean,
+        first,
+        last,
+        quantiles if all(map(_is_time, quantiles)) else (),
         int(values.get("lost") or 0),
         _whole(values.get("event_time_max")),
         {name: value for name, value in values.items() if name not in _COUNTS},
         None if letters is None else _letters(letters),
+        "arrival_mean" in values,
+        next(
+            (time for time in reversed(arrivals) if time is not None and not _is_time(time)), None
+        ),
     )
 
 
@@ -327,10 +347,12 @@ def _letters(values: Mapping[str, Any]) -> LetterCounts:
 
 
 def _result(values: Mapping[str, Any]) -> ResultReport:
+    mean = _number(values.get("arrival_mean"))
+    quantiles = tuple(float(time) for time in values.get("arrival_quantiles") or ())
     return ResultReport(
         int(values["rows"] or 0),
-        _number(values.get("arrival_mean")),
-        tuple(float(time) for time in values.get("arrival_quantiles") or ()),
+        mean if _is_time(mean) else None,
+        quantiles if all(map(_is_time, quantiles)) else (),
     )
 
 
@@ -348,6 +370,11 @@ def _watermark(event_time: Any) -> int | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _is_time(seconds: float | None) -> bool:
+    """Of the years that Spark has; more is another unit, or garbage."""
+    return seconds is not None and abs(seconds) <= _LAST_SECOND
 
 
 def _whole(value: Any) -> int | None:

@@ -134,6 +134,7 @@ class QueryRun:
         self.limits: dict[str, float] = {}
         self.last_report: BatchReport | None = None
         self.reports = 0
+        self.arrivals_are_odd = False  # in the last batch; said once as long as it stays so
         self.target_seconds: float | None = None
         self.percentile: float | None = None
         self.drop_older_seconds: float | None = None

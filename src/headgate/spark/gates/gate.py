@@ -23,12 +23,15 @@ Until `Headgate.start` sees it, a gate keeps everything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     DataType,
+    DoubleType,
+    FloatType,
     MapType,
     NumericType,
     StructType,
@@ -39,10 +42,11 @@ from pyspark.sql.types import (
 
 from headgate.errors import UsageError
 from headgate.spark.agent.decision import EVERYTHING
+from headgate.spark.gates.column_names import columns_of, repeated
 from headgate.spark.gates.gate_metrics import (
     ARRIVAL_QUANTILES,
-    METRIC_PREFIX,
     SAMPLED_TUPLES,
+    metric_name,
 )
 from headgate.spark.gates.row_choice import RowChoice
 from headgate.spark.gates.row_columns import (
@@ -116,7 +120,7 @@ def choose_rows(
         return ByKey(frame, gate, by_key)
     if by_window is not None:
         return ByWindow(frame, gate, by_window)
-    return RandomRows(_identity(frame, identity))
+    return RandomRows(_all_columns(frame) if identity is None else _identity(frame, identity))
 
 
 def add_gate(
@@ -151,7 +155,7 @@ def add_gate(
         for name, column in columns.items()
     ]
     measured = with_sample(frame.select("*", *chosen), KEPT_COLUMN, time, rows.seed)
-    measured = measured.observe(METRIC_PREFIX + gate, *metrics)
+    measured = measured.observe(metric_name(gate), *metrics)
     if letters is not None:
         measured = letters(measured, KEPT_COLUMN, _letter_seed(frame, rows))
     kept = rows.above(measured.where(F.col(KEPT_COLUMN)).drop(KEPT_COLUMN, *OBSERVED_TIMES))
@@ -208,7 +212,7 @@ def fate(frame: DataFrame, gate: str, arrival: str | None, seed: Column, live: L
     return kept & F.coalesce(fresh, F.lit(True))
 
 
-def identity_hash(identity: Sequence[str]) -> Column:
+def identity_hash(identity: Sequence[str | Column]) -> Column:
     """The hash of the columns that say which tuple it is."""
     return RandomRows(identity).seed
 
@@ -222,11 +226,13 @@ def check_gate(
 
 
 def time_of(frame: DataFrame, gate: str, arrival: str | None) -> Column | None:
-    """The arrival as something that casts to seconds since 1970."""
+    """The arrival as something that casts to seconds since 1970; what is not finite is null."""
     if arrival is None:
         return None
-    time = F.col(quoted(arrival))
-    if not isinstance(type_of(frame, gate, arrival), TimestampNTZType):
+    time, kind = F.col(quoted(arrival)), type_of(frame, gate, arrival)
+    if isinstance(kind, FloatType | DoubleType):
+        return F.when(F.abs(time) < F.lit(math.inf), time)  # NaN is above all for Spark
+    if not isinstance(kind, TimestampNTZType):
         return time
     # The last times that a column can hold are an error in some zones, also for `try_cast`.
     first, last = (F.to_timestamp_ntz(F.lit(text)) for text in _CALENDAR)
@@ -263,7 +269,7 @@ def _check(frame: DataFrame, gate: str, arrival: str | None) -> None:
 def _letter_seed(frame: DataFrame, rows: Rows) -> Column:
     """What tells tuples apart; a key or a window would make letters of many at once."""
     at_random = isinstance(rows, RandomRows) and not isinstance(rows, ByKey)
-    return rows.seed if at_random else identity_hash(_identity(frame, None))
+    return rows.seed if at_random else identity_hash(_all_columns(frame))
 
 
 def _check_weight(frame: DataFrame, gate: str, rows: Rows, weight: str | None) -> None:
@@ -276,6 +282,16 @@ def _check_weight(frame: DataFrame, gate: str, rows: Rows, weight: str | None) -
         )
     if not weight or weight in frame.columns:
         raise UsageError(f"gate {gate!r}: the weight needs a column name that is free: {weight!r}")
+
+
+def _all_columns(frame: DataFrame) -> list[str] | list[Column]:
+    """All that can be hashed, also of a stream in which a name stands more than once."""
+    if not repeated(frame):
+        return list(_identity(frame, None))
+    hashable = [_hashable(field.dataType) for field in frame.schema.fields]
+    if not any(hashable):
+        raise UsageError("the stream has no column that can be hashed; name the identity")
+    return [c for c, can_be in zip(columns_of(frame), hashable, strict=True) if can_be]
 
 
 def _identity(frame: DataFrame, identity: Sequence[str] | None) -> list[str]:

@@ -88,8 +88,8 @@ class RandomRows:
 
     choice = AT_RANDOM
 
-    def __init__(self, identity: Sequence[str]) -> None:
-        self.seed = F.xxhash64(*(F.col(quoted(name)) for name in identity))
+    def __init__(self, identity: Sequence[str | Column]) -> None:
+        self.seed = F.xxhash64(*(F.col(quoted(c)) if isinstance(c, str) else c for c in identity))
 
     def columns(self, live: Live) -> Mapping[str, Column]:
         return {KEPT_COLUMN: passes_hash(self.seed, live(0), live(1))}

@@ -27,6 +27,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from headgate.errors import UsageError
 from headgate.spark.agent.decision import EVERYTHING
+from headgate.spark.gates.gate_metrics import metric_name
 from headgate.spark.gates.row_columns import COLUMN_PREFIX, quoted
 from headgate.spark.letters.letter_settings import (
     BATCH_COLUMN,
@@ -74,7 +75,7 @@ class GateLetters:
         written = F.when(wanted, write(F.when(~stays, self._content(seed))))
         note = F.col(column)
         counted = passing.withColumn(column, written).observe(
-            LETTERS_PREFIX + self.gate,
+            metric_name(self.gate, LETTERS_PREFIX),
             F.sum(note["written"]).alias("written"),
             F.sum(note["left"]).alias("left"),
             F.max(note["error"]).alias("error"),

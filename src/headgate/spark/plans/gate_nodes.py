@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headgate.spark.gates.gate import COLUMN_PREFIX, KEPT_COLUMN, OBSERVED_TIMES, SECONDS
-from headgate.spark.gates.gate_metrics import METRIC_PREFIX
+from headgate.spark.gates.gate_metrics import METRIC_PREFIX, gate_in
 from headgate.spark.letters.letter_settings import LETTERS_PREFIX
 from headgate.spark.plans.counting_code import items_of
 from headgate.spark.plans.live_array import jvm_of
@@ -23,6 +23,7 @@ __all__ = [
     "gate_of",
     "gates_in",
     "gates_in_series",
+    "gates_named_twice",
     "ids_in",
     "inline_gates_in",
     "inlined_in",
@@ -67,6 +68,16 @@ def gates_in_series(jplan: Any) -> dict[str, tuple[str, ...]]:
     return {gate: tuple(others) for gate, others in behind.items() if others}
 
 
+def gates_named_twice(jplan: Any) -> list[str]:
+    """Gates that share their name with another one of the plan.
+
+    One gated stream that is used twice is one gate.
+    """
+    metrics = {str(node.name()): name for name, node in gate_nodes(jplan)}
+    names = list(metrics.values())
+    return sorted({name for name in names if names.count(name) > 1})
+
+
 def gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     stack = [jplan]
@@ -82,8 +93,7 @@ def gate_nodes(jplan: Any) -> list[tuple[str, Any]]:
 def gate_of(node: Any, prefix: str = METRIC_PREFIX) -> str | None:
     if node.nodeName() != "CollectMetrics":
         return None
-    name = str(node.name())
-    return name[len(prefix) :] if name.startswith(prefix) else None
+    return gate_in(str(node.name()), prefix)
 
 
 def is_source_gate(metrics: Any) -> bool:

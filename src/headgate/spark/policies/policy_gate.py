@@ -57,7 +57,7 @@ from headgate.spark.gates.gate import (
     time_of,
     with_sample,
 )
-from headgate.spark.gates.gate_metrics import METRIC_PREFIX
+from headgate.spark.gates.gate_metrics import metric_name
 from headgate.spark.plans.live_array import LiveArray
 from headgate.spark.policies.policy_columns import (
     RowColumns,
@@ -305,7 +305,7 @@ class _PolicyGate:
 
     def _observed(self, frame: DataFrame, metrics: Sequence[Column]) -> DataFrame:
         first, *others = metrics
-        observed = frame.observe(METRIC_PREFIX + self.gate, first, *others)
+        observed = frame.observe(metric_name(self.gate), first, *others)
         if self.letters is not None:
             observed = self.letters(observed, STAYS_COLUMN, identity_hash(self.identity))
         own = [F.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]

@@ -42,7 +42,7 @@ from pyspark.sql.streaming.datasource import (
 from headgate.errors import UsageError
 from headgate.spark.agent.agent_client import AgentClient
 from headgate.spark.agent.decision import EVERYTHING, UNREACHABLE, GateDecision
-from headgate.spark.gates.gate_metrics import METRIC_PREFIX
+from headgate.spark.gates.gate_metrics import metric_name
 from headgate.spark.letters.letter_settings import LETTERS_OPTION
 from headgate.spark.sources.backlog import Backlog
 from headgate.spark.sources.source_offset import Position, SourceOffset, is_source_offset, keeps
@@ -278,7 +278,7 @@ def add_source_gate(
         F.max(marker.error).alias("letters_error"),
     ]
     measured = frame.observe(
-        METRIC_PREFIX + gate,
+        metric_name(gate),
         F.sum(marker.offered).alias("offered"),
         F.count(F.when(marker.isNull(), 1)).alias("kept"),
         F.sum(marker.lost).alias("lost"),
