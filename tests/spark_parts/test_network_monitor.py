@@ -181,3 +181,15 @@ def test_queries_that_were_started_by_hand_become_a_network_too() -> None:
     assert parse_network(dump_network(network)) == network
     with pytest.raises(UsageError, match="nothing was measured yet"):
         network_of_queries("measured", [idle])
+
+
+def test_the_cores_are_the_capacity_and_what_a_query_delivers_its_selectivity() -> None:
+    orders = QuerySettings(("orders",), 3.0)
+    some = MeasuredQuery("some", orders, {"orders": 500.0}, 0.001, 0.25)
+    none_yet = MeasuredQuery("windows", orders, {"orders": 500.0}, 0.001, 0.0)
+    network = network_of_queries("measured", [some, none_yet], 4.0)
+    assert network.nodes[0].capacity == 4.0
+    assert [(o.cost_seconds, o.selectivity) for o in network.operators] == [
+        (0.004, 0.25),
+        (0.004, 1.0),
+    ]

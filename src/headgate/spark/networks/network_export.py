@@ -1,8 +1,9 @@
 """What was measured of queries that no network file describes, as a network. No pyspark.
 
-Each query becomes one operator that reads a stream for each gate at its inputs. Its cost is the
-time that a batch takes for a kept tuple; so a second of capacity is a second of the whole
-application. What happens inside a query, and how many tuples it writes, is not known.
+Each query becomes one operator that reads a stream for each gate at its inputs. The capacity of the
+node is its cores. The cost of a tuple is the time that its batch takes for it on all of them, since
+nobody else is known to use them meanwhile. The selectivity is what the query delivers for a kept
+tuple, 1 where that is not known. What happens inside a query is not known.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ _NODE = "spark"
 
 @dataclass(frozen=True, slots=True)
 class MeasuredQuery:
-    """One running query. Rates are tuples per second at its gates."""
+    """One running query. Rates are tuples per second at its gates.
+
+    seconds_per_tuple: of the time of its batches. selectivity: rows delivered for a kept tuple.
+    """
 
     name: str
     settings: QuerySettings
     rates_per_second: Mapping[str, float]
     seconds_per_tuple: float | None
+    selectivity: float | None = None
 
 
-def network_of_queries(name: str, queries: list[MeasuredQuery]) -> Network:
+def network_of_queries(name: str, queries: list[MeasuredQuery], cores: float = 1.0) -> Network:
     """UsageError as long as nothing was measured."""
     known = [query for query in queries if query.seconds_per_tuple and query.rates_per_second]
     if not known:
@@ -48,9 +53,9 @@ def network_of_queries(name: str, queries: list[MeasuredQuery]) -> Network:
             inputs.append(stream)
             streams.append(Stream(stream, query.rates_per_second.get(gate, 0.0)))
         work = _free(f"{query.name} work", taken)
-        operators.append(
-            Operator(work, OperatorKind.SQL, tuple(inputs), _NODE, query.seconds_per_tuple, 1.0)
-        )
+        cost = cores * (query.seconds_per_tuple or 0.0)
+        selectivity = query.selectivity or 1.0  # a window that is still open delivers nothing
+        operators.append(Operator(work, OperatorKind.SQL, tuple(inputs), _NODE, cost, selectivity))
         outputs.append(
             Query(
                 query.name,
@@ -61,7 +66,7 @@ def network_of_queries(name: str, queries: list[MeasuredQuery]) -> Network:
                 query.settings.keep_at_least,
             )
         )
-    return Network(name, tuple(streams), tuple(operators), tuple(outputs), (Node(_NODE, 1.0),))
+    return Network(name, tuple(streams), tuple(operators), tuple(outputs), (Node(_NODE, cores),))
 
 
 def _free(wanted: str, taken: set[str]) -> str:
