@@ -1,9 +1,10 @@
 """How often the intervals of `hg.count`, `hg.sum` and `hg.avg` hold the truth.
 
 Not a measurement of time: for groups of 20 to 1,000 tuples, keep fractions from 0.9 to 0.05 and
-values from even to heavy-tailed, the share of groups whose interval holds the exact answer. The
-rule of the gate chooses the tuples; Spark computes the columns as it would in a stream. Groups of
-which nothing was kept, and averages of one tuple, have no interval and are left out.
+values from even to heavy-tailed, and zeros with a 1 in fifty, the share of groups whose interval
+holds the exact answer. The rule of the gate chooses the tuples; Spark computes the columns as it
+would in a stream. Groups of which nothing was kept, and averages of one tuple, have no interval and
+are left out.
 
     python -m benchmarks estimate_coverage
 """
@@ -19,7 +20,9 @@ __all__ = ["run"]
 
 SIZES = (20, 60, 200, 1000)
 KEEPS = (0.9, 0.5, 0.2, 0.05)
-VALUES = ("uniform", "normal", "signed", "exponential", "lognormal")
+VALUES = ("uniform", "normal", "signed", "exponential", "lognormal", "rare")
+BOUNDS = {"rare": 1.0}
+"""Estimates of these are made without and with a bound of the values ("bounded")."""
 
 
 def run(groups: int = 1000) -> dict[str, Any]:
@@ -63,6 +66,7 @@ def _rows(spark: Any, groups: int) -> Any:
         "signed": signed,
         "exponential": -F.log(unit(1)),
         "lognormal": F.exp(signed),
+        "rare": (unit(1) < 0.02).cast("double"),
     }
     return rows.select("size", "g", "id", *(values[name].alias(name) for name in VALUES))
 
@@ -85,10 +89,17 @@ def _coverage(rows: Any, keep: float) -> dict[str, dict[str, float]]:
         estimates.count().alias("e_count"),
         *(estimates.total(name).alias(f"e_sum_{name}") for name in VALUES),
         *(estimates.average(name).alias(f"e_avg_{name}") for name in VALUES),
+        *(estimates.total(n, bound=b).alias(f"e_sum_{n}_bounded") for n, b in BOUNDS.items()),
+        *(estimates.average(n, bound=b).alias(f"e_avg_{n}_bounded") for n, b in BOUNDS.items()),
     )
-    names = ["count", *(f"{kind}_{name}" for kind in ("sum", "avg") for name in VALUES)]
+    plain = [f"{kind}_{name}" for kind in ("sum", "avg") for name in VALUES]
+    bounded = [f"{kind}_{name}_bounded" for kind in ("sum", "avg") for name in BOUNDS]
+    names = ["count", *plain, *bounded]
     inside = [
-        F.avg(F.expr(f"cast({n} between e_{n}.low and e_{n}.high as int)")).alias(n) for n in names
+        F.avg(
+            F.expr(f"cast({n.removesuffix('_bounded')} between e_{n}.low and e_{n}.high as int)")
+        ).alias(n)
+        for n in names
     ]
     by_size = truth.join(found, ["size", "g"]).groupBy("size").agg(*inside).collect()
     return {

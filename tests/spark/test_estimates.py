@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from headgate.errors import UsageError
 from headgate.spark.gates import estimates
 from headgate.spark.gates.gate import passes
 from headgate.spark.gates.threshold import EVERYTHING
@@ -111,6 +112,37 @@ def test_small_and_negative_groups(spark: SparkSession) -> None:
     assert two["a"]["low"] < -2.5 < two["a"]["high"] < 0.0
     assert tuple(same["a"]) == pytest.approx((5.0, 5.0, 5.0))
     assert same["s"]["low"] == pytest.approx(5 * same["n"]["low"])
+
+
+def test_of_no_rows_there_are_none(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], "y double, weight double")
+    found = rows.agg(estimates.count().alias("n"), estimates.total("y").alias("s")).first()
+    assert found is not None
+    assert tuple(found["n"]) == (0.0, 0.0, 0.0)
+    assert found["s"]["estimate"] is None
+
+
+def test_kept_zeros_leave_open_what_the_bound_allows(spark: SparkSession) -> None:
+    """The score interval of a count of which none was kept: z^2 (weight - 1)."""
+    rows = spark.createDataFrame([(0.0, 20.0)] * 30, "y double, weight double")
+    other = spark.createDataFrame([(0.0, 1.0)] * 3, rows.schema)
+    for frame, high in ((rows, 19 * 1.959964**2), (other, 0.0)):
+        named = {
+            "sum": estimates.total("y"),
+            "sum 2": estimates.total("y", bound=2),
+            "sum -2": estimates.total("y", bound=-2),
+            "avg": estimates.average("y"),
+            "avg 2": estimates.average("y", bound=2),
+        }
+        found = frame.agg(*(column.alias(name) for name, column in named.items())).first()
+        assert found is not None
+        assert tuple(found["sum"]) == tuple(found["avg"]) == (0.0, 0.0, 0.0)
+        assert tuple(found["sum 2"]) == pytest.approx((0.0, 0.0, 2 * high))
+        assert tuple(found["sum -2"]) == pytest.approx((0.0, -2 * high, 0.0))
+        assert tuple(found["avg 2"]) == pytest.approx((0.0, 0.0, 2 * high / 600))
+    for bound in (0.0, float("inf"), float("nan")):
+        with pytest.raises(UsageError, match="between 0 and the bound"):
+            estimates.total("y", bound=bound)
 
 
 def test_a_stream_with_changing_shares_says_how_wrong_it_can_be(

@@ -23,13 +23,16 @@ class Aggregates:
         """
         return estimates.count(weight)
 
-    def sum(self, column: Column | str, weight: str = WEIGHT) -> Column:
-        """An aggregate: the sum over all tuples, kept or not."""
-        return estimates.total(column, weight)
+    def sum(self, column: Column | str, weight: str = WEIGHT, bound: float | None = None) -> Column:
+        """An aggregate: the sum over all tuples, kept or not.
 
-    def avg(self, column: Column | str, weight: str = WEIGHT) -> Column:
-        """An aggregate: the mean over all tuples, kept or not."""
-        return estimates.average(column, weight)
+        bound: all values lie between 0 and this. It counts where all that were kept are 0.
+        """
+        return estimates.total(column, weight, bound)
+
+    def avg(self, column: Column | str, weight: str = WEIGHT, bound: float | None = None) -> Column:
+        """An aggregate: the mean over all tuples, kept or not. bound: as for `sum`."""
+        return estimates.average(column, weight, bound)
 
     def oldest(self, arrival: str) -> Column:
         """An aggregate: when the first tuple of a group arrived, as `oldest_arrival`."""

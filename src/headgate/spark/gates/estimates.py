@@ -20,6 +20,9 @@ sum    the same where all values have one sign; else symmetric around the estima
 avg    Student's t with degrees of freedom from the number kept and the kurtosis; on a
        logarithmic scale where all values have one sign.
 
+Where all kept values are 0 the intervals of sum and avg have width 0, whatever was dropped, unless
+a bound of the values is given.
+
 Guarantees: low <= estimate <= high; where nothing was dropped all three are equal, and are what
 Spark's own function gives. The kept part is certain: `low` of a count is at least the number of
 kept tuples. Not guaranteed: 95 % for few kept tuples or heavy tails. docs/spark.md says where the
@@ -31,10 +34,13 @@ Numerics: the residuals lose their digits when the mean is more than a million d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.errors import UsageError
 
 __all__ = ["WEIGHT", "average", "count", "total"]
 
@@ -44,7 +50,7 @@ _CONSTANT = 1e9  # degrees of freedom that make no difference
 
 
 def count(weight: str = WEIGHT) -> Column:
-    """How many tuples there were."""
+    """How many tuples there were; 0 of no rows."""
     w = F.col(weight)
 
     def interval(s: Column) -> Column:
@@ -54,15 +60,19 @@ def count(weight: str = WEIGHT) -> Column:
         )
 
     sums = {
-        "estimate": F.sum(w),
+        "estimate": F.coalesce(F.sum(w), F.lit(0.0)),
         "kept": F.count(w).cast("double"),
-        "variance": F.sum(w * (w - 1.0)),
+        "variance": F.coalesce(F.sum(w * (w - 1.0)), F.lit(0.0)),
     }
     return _let(interval, **sums).alias("count")
 
 
-def total(column: Column | str, weight: str = WEIGHT) -> Column:
-    """The sum over all tuples; null where all values are null."""
+def total(column: Column | str, weight: str = WEIGHT, bound: float | None = None) -> Column:
+    """The sum over all tuples; null where all values are null.
+
+    bound: all values lie between 0 and this. It counts where all that were kept are 0.
+    """
+    most = _checked(bound)
     y, w, name = _parts(column, weight)
     k = w * (w - 1.0)
     spread = k * y * y
@@ -73,7 +83,7 @@ def total(column: Column | str, weight: str = WEIGHT) -> Column:
     def interval(s: Column, x: Column) -> Column:
         size = F.abs(s["estimate"])
         return _let(
-            lambda z: _interval(s["estimate"], *_with_sign(s, z)),
+            lambda z: _interval(s["estimate"], *_with_zeros(s, most, *_with_sign(s, z))),
             **_score(size, s["variance"], x["t"]),
             half=x["t"] * F.sqrt(s["variance"]),
         )
@@ -83,6 +93,7 @@ def total(column: Column | str, weight: str = WEIGHT) -> Column:
         "kept": F.sum(y),
         "variance": F.sum(spread),
         "fourth": F.sum(spread * spread),
+        "w": F.sum(w),
         "k": F.sum(k),
         "kk": F.sum(k * k),
         "smallest": F.min(y),
@@ -100,8 +111,36 @@ def _with_sign(s: Column, z: Column) -> tuple[Column, Column]:
     return low.otherwise(estimate - z["half"]), high.otherwise(estimate + z["half"])
 
 
-def average(column: Column | str, weight: str = WEIGHT) -> Column:
-    """The mean over all tuples; null where all values are null."""
+def _with_zeros(
+    s: Column, bound: float | None, low: Column, high: Column, over: Column | None = None
+) -> tuple[Column, Column]:
+    """low and high where all kept values are 0: their scale is not in the data, but in the bound.
+
+    The score interval of an estimate of 0, if what was not seen is as large as it can be.
+    over: what a sum is divided by for an average, which is within the bound itself.
+    """
+    if bound is None:
+        return low, high
+    unseen = F.coalesce(F.try_divide(s["k"], s["w"]), F.lit(0.0)) * (_Z**2 * abs(bound))
+    if over is not None:
+        unseen = F.least(F.try_divide(unseen, over), F.lit(abs(bound)))
+    zeros = (s["smallest"] == 0.0) & (s["largest"] == 0.0)
+    nothing = F.lit(0.0)
+    least, most = (-unseen, nothing) if bound < 0.0 else (nothing, unseen)
+    return F.when(zeros, least).otherwise(low), F.when(zeros, most).otherwise(high)
+
+
+def _checked(bound: float | None) -> float | None:
+    if bound is None or (math.isfinite(bound) and bound != 0):
+        return None if bound is None else float(bound)
+    raise UsageError(
+        f"all values lie between 0 and the bound, so it is a number other than 0; got {bound!r}"
+    )
+
+
+def average(column: Column | str, weight: str = WEIGHT, bound: float | None = None) -> Column:
+    """The mean over all tuples; null where all values are null. bound: as for `total`."""
+    most = _checked(bound)
     y, w, name = _parts(column, weight)
     k = w * (w - 1.0)
 
@@ -127,16 +166,16 @@ def average(column: Column | str, weight: str = WEIGHT) -> Column:
         estimate, half = x["estimate"], m["half"]
         factor = F.exp(F.try_divide(half, F.abs(estimate)))
         one_sign = (s["smallest"] > 0.0) | (s["largest"] < 0.0)
+
+        def ends(z: Column) -> tuple[Column, Column]:
+            low = F.when(one_sign, F.least(z["near"], z["far"])).otherwise(estimate - half)
+            high = F.when(one_sign, F.greatest(z["near"], z["far"])).otherwise(estimate + half)
+            exact = s["k"] <= 0.0
+            low, high = (F.when(exact, estimate).otherwise(end) for end in (low, high))
+            return _with_zeros(s, most, low, high, s["w"])
+
         return _let(
-            lambda z: _interval(
-                estimate,
-                F.when(s["k"] <= 0.0, estimate)
-                .when(one_sign, F.least(z["near"], z["far"]))
-                .otherwise(estimate - half),
-                F.when(s["k"] <= 0.0, estimate)
-                .when(one_sign, F.greatest(z["near"], z["far"]))
-                .otherwise(estimate + half),
-            ),
+            lambda z: _interval(estimate, *ends(z)),
             near=F.try_divide(estimate, factor),
             far=estimate * factor,
         )
