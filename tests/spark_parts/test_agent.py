@@ -17,6 +17,7 @@ from headgate.spark.agent.progress import BatchReport
 from headgate.spark.agent.protocol import read_message, write_message
 from headgate.spark.agent.query_run import QueryHandle, QueryRun
 from headgate.spark.agent.server import AgentServer
+from headgate.spark.controls import Controls
 from headgate.spark.sources.companion import CompanionReader
 
 FRESH = GateDecision().offset()
@@ -228,6 +229,21 @@ def test_after_a_replay_all_waits_that_arrived_since_it_was_logged(query: Query)
     decision = query.ask()
     assert query.run.why[1]["orders"] == "warm-up"
     assert decision.threshold("orders") == pytest.approx(EVERYTHING * 6.0 / 69.0, rel=0.1)
+
+
+def test_explain_speaks_of_the_last_batch_that_had_tuples(query: Query) -> None:
+    controls = Controls()
+    controls._agent = query.agent
+    assert controls.explain("alerts") == "alerts has not run a batch yet."
+    query.ask()
+    query.finish(900, 1.0)
+    query.agent.set_limit(query.run, "orders", 0.25)
+    query.ask()
+    query.finish(1000, 1.0)
+    query.ask()
+    query.ask()  # nothing waits
+    told = controls.explain("alerts")
+    assert told == "orders: batch 1 dropped 75 % of 1000: a limit was set by hand."
 
 
 def test_a_first_batch_within_the_target_bounds_nothing(query: Query) -> None:

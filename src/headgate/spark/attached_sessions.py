@@ -7,9 +7,10 @@ listener is added when the first query is started there.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -72,18 +73,41 @@ class AttachedSessions:
 
 
 def register_sources(spark: SparkSession) -> None:
-    """Register the sources; UsageError when Spark's Python cannot load them."""
+    """Register the sources; UsageError when Spark's Python cannot load them.
+
+    Where all runs on this machine and nobody has chosen a Python for Spark, it would take the
+    first `python3` that it finds. This one is better: it has what the program has.
+    """
+    context: Any = spark.sparkContext
     try:
-        with _active(spark):
-            for source in (CompanionSource, ReplaySource, LineSource):
-                spark.dataSource.register(source)
-        spark.readStream.format(FORMAT).option("agent", "").option("query", "").load()
+        _register(spark)
     except PySparkException as error:
-        python = spark.sparkContext.pythonExec
+        if context.master.startswith("local") and not _is_chosen(spark):
+            before, context.pythonExec = context.pythonExec, sys.executable
+            with suppress(PySparkException):
+                return _register(spark)
+            context.pythonExec = before
+        lines = str(error).splitlines()
+        reason = next((line for line in reversed(lines) if "Error: " in line), lines[0]).strip()
         raise UsageError(
-            f"Spark's Python {python!r} cannot load headgate; set PYSPARK_PYTHON to the Python "
-            f"that has it (here {sys.executable}) before the session is made: {error}"
-        ) from error
+            f"Spark's Python {context.pythonExec!r} cannot load headgate ({reason}); set "
+            f"PYSPARK_PYTHON to the Python that has it (here {sys.executable}) before the session "
+            "is made"
+        ) from None
+
+
+def _register(spark: SparkSession) -> None:
+    with _active(spark):
+        for source in (CompanionSource, ReplaySource, LineSource):
+            spark.dataSource.register(source)
+    spark.readStream.format(FORMAT).option("agent", "").option("query", "").load()
+
+
+def _is_chosen(spark: SparkSession) -> bool:
+    """Has somebody said which Python Spark's workers are?"""
+    settings = ("spark.pyspark.python", "spark.pyspark.driver.python")
+    given = any(spark.sparkContext.getConf().get(name) for name in settings)
+    return given or "PYSPARK_PYTHON" in os.environ
 
 
 @contextmanager

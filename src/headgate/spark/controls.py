@@ -20,6 +20,14 @@ from headgate.spark.user_input import seconds_of, share_of
 __all__ = ["Controls"]
 
 
+_BY_EDGE = {
+    "limit": "a limit was set by hand",
+    "warm-up": "the query has just started, and no cost is known yet",
+    "too old": "they had waited for longer than drop_older allows",
+    "nothing waits": "nothing was waiting when it was asked",
+}
+
+
 class Controls:
     """See the module."""
 
@@ -78,13 +86,9 @@ class Controls:
     def explain(self, query: str) -> str:
         """Why the last batch of a query kept what it kept, a sentence for each gate."""
         run = self._run(query)
-        lines = [
-            f"{gate}: {1.0 - share:.3g} of batch {batch} was to go: {reason}."
-            for gate, share, batch, reason in _reasons(run)
-        ]
+        lines = _reasons(run) or [f"{query} has not run a batch yet."]
         views = class_views(self._agent.coordinator, ())
-        lines += [view.share_text() for view in views if view.name == run.query_class]
-        return "\n".join(lines) or f"{query} has not run a batch yet."
+        return "\n".join([*lines, *(v.share_text() for v in views if v.name == run.query_class)])
 
     def _run(self, query: str) -> QueryRun:
         for run in self._agent.started(query):
@@ -104,7 +108,19 @@ class Controls:
         raise UsageError(f"no class {priority!r}; expected one of {', '.join(known)}")
 
 
-def _reasons(run: QueryRun) -> list[tuple[str, float, int | None, str]]:
-    return [
-        (d.gate, d.keep_fraction, d.batch, because(d.why, d.keep_fraction)) for d in run.decided
-    ]
+def _reasons(run: QueryRun) -> list[str]:
+    """A sentence for each gate, on the last batch that had tuples."""
+    report = run.last_with_tuples
+    if report is None:
+        return []
+    why, decided = run.why.get(report.batch, {}), run.decided.get(report.batch, ())
+    sentences = {d.gate: because(d.why, d.keep_fraction) for d in decided}
+    told = []
+    for gate, seen in report.gates.items():
+        share = 100.0 * (1.0 - seen.kept / seen.offered) if seen.offered else 0.0
+        named = why.get(gate, "")
+        reason = _BY_EDGE.get(named, sentences.get(gate, named)) or "not known any more"
+        told.append(
+            f"{gate}: batch {report.batch} dropped {share:.3g} % of {seen.offered}: {reason}."
+        )
+    return told

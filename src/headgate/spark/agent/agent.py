@@ -339,7 +339,7 @@ class Agent:
         decided = self._turn(run, batch, waiting, run.waiting_age_seconds(now, known), now)
         if decided is None:
             return None
-        run.decided = decided
+        run.remember_decided(batch, decided)
         keep: dict[str, float] = {}
         why: dict[str, str] = {}
         for decision in decided:
@@ -526,6 +526,8 @@ class Agent:
                 self.alarms.raise_alarm("dead letters", run.name, text)
         run.rates = report.arrival_rates(before)
         run.last_report = report
+        if any(seen.offered for seen in report.gates.values()):
+            run.last_with_tuples = report
         run.reports += 1
         for problem in run.learn(report):
             self.alarms.raise_alarm("policy", run.name, problem)

@@ -156,7 +156,8 @@ class QueryRun:
         self.tasks = 1
         self.asking_batch = -1
         self.empty_asks = 0
-        self.decided: Sequence[SetKeepFraction] = ()
+        self.decided: OrderedDict[int, Sequence[SetKeepFraction]] = OrderedDict()
+        self.last_with_tuples: BatchReport | None = None
         self._arrays = dict(arrays)
         self._timed_gates = timed_gates
         self._same_tuples = same_tuples
@@ -284,6 +285,10 @@ class QueryRun:
 
     def remember_why(self, batch: int, why: Mapping[str, str]) -> None:
         _remember(self.why, batch, why)
+
+    def remember_decided(self, batch: int, decided: Sequence[SetKeepFraction]) -> None:
+        """What the coordinator said of this batch, to explain it."""
+        _remember(self.decided, batch, decided)
 
     def remember_would_keep(self, batch: int, would_keep: Mapping[str, float]) -> None:
         """What the gates would have been told if shedding were on."""

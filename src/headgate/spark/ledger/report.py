@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from headgate.spark.agent.alarms import Alarm
@@ -98,7 +99,7 @@ _ADDED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """`sums` by (query, gate). `print(report)` shows a table; `as_dict` is for programs."""
 
@@ -180,8 +181,10 @@ class Report:
                     f"  {sums.result_rows} results; the oldest tuple of the last ones came "
                     f"{age:.3g} s before they did, on average"
                 )
-        lines += [f"alarm: {a.kind}, {a.subject}: {a.text}" for a in self.alarms[-10:]]
+        lines += [f"alarm: {told}" for told in _grouped(self.alarms)[-10:]]
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]:
@@ -194,3 +197,20 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], GateSums]
             seen.add(key)
             sums.setdefault((row["query"], row["gate"]), GateSums()).add(row)
     return sums
+
+
+def _grouped(alarms: Iterable[Alarm]) -> list[str]:
+    """Each alarm once, by when it was last raised, with how often."""
+    last: dict[tuple[str, str, str], tuple[int, float]] = {}
+    for alarm in alarms:
+        key = (alarm.kind, alarm.subject, alarm.text)
+        count, _ = last.pop(key, (0, 0.0))
+        last[key] = count + 1, alarm.time_seconds
+    return [
+        f"{kind}, {subject}: {text} ({_clock(when)}{f', {count} times' if count > 1 else ''})"
+        for (kind, subject, text), (count, when) in last.items()
+    ]
+
+
+def _clock(time_seconds: float) -> str:
+    return datetime.fromtimestamp(time_seconds).strftime("%H:%M:%S")

@@ -232,7 +232,7 @@ class NetworkRun:
             report = run.last_report
             if report is None:
                 continue
-            why = {d.gate: d.why.bound.value for d in run.decided}
+            why = {d.gate: d.why.bound.value for d in run.decided.get(report.batch, ())}
             for gate, seen in report.gates.items():
                 found.append(
                     GateNow(

@@ -29,6 +29,8 @@ __all__ = ["LiveArray", "LiveTexts", "call_of", "column_of", "jvm_of"]
 def jvm_of(spark: SparkSession) -> Any:
     """The driver's JVM; UsageError on Spark Connect, which has none."""
     jvm = getattr(spark, "_jvm", None)
+    if jvm is None and type(spark).__name__ != "SparkSession":
+        raise UsageError(f"Headgate needs a SparkSession, got {spark!r:.80}")
     if jvm is None:
         raise UsageError(
             "Headgate needs a classic Spark session; this one is Spark Connect. "
