@@ -124,6 +124,9 @@ class RowCounts:
             elif name not in ("offered", "kept"):
                 self._add(name, metric)
         self._sums = [at for at, kind in enumerate(self._kinds) if kind in _SUMS]
+        sums = [self._accumulators[place] for place in self._sums]
+        keys = self._accumulators[self._list]
+        self._begins = self._code.pass_begins(keys, self._seen, sums, self._orders)
         self._shown = self._code.list_of(self._accumulators)
         self._json = self._code.field_writer()
 
@@ -161,9 +164,7 @@ class RowCounts:
             code.under(None if condition is None else self._inline(condition), code.all_of(adds))
             for condition, adds in always.values()
         ]
-        sums = [counters[place] for place in self._sums]
-        begins = code.pass_begins(counters[self._list], self._seen, sums, self._orders)
-        return code.all_of([begins, *first, passes])
+        return code.all_of([self._begins, *first, passes])
 
     def take(self) -> dict[str, Any]:
         """What was counted since the last call, as observed metrics would say it.
