@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from headgate.control import PATIENCE, Alarm
+from headgate.control import PATIENCE
+from headgate.coordinator.alarm_texts import advice, backlog_grows, not_planning, unknown_query
 from headgate.coordinator.class_cycle import class_cycle
 from headgate.coordinator.class_loop import ClassLoop
 from headgate.coordinator.composition import composed_keep, scaled_to
@@ -46,7 +48,12 @@ from headgate.coordinator.events import (
 from headgate.coordinator.ledger import Ledger, LedgerRow
 from headgate.coordinator.planning_loop import CentralPlan, NodePlan
 from headgate.coordinator.query_state import QueryState
-from headgate.coordinator.settings import CoordinatorSettings, Mode, QuerySettings
+from headgate.coordinator.settings import (
+    ClassSettings,
+    CoordinatorSettings,
+    Mode,
+    QuerySettings,
+)
 from headgate.coordinator.turns import Turns, as_of
 from headgate.errors import PlanningError
 
@@ -138,7 +145,7 @@ class Coordinator:
     def _started(self, event: BatchStarted) -> list[Decision]:
         state = self._queries.get(event.query)
         if state is None:
-            return [_unknown(event.query)]
+            return [unknown_query(event.query)]
         known = state.decided(event.batch)
         if known is not None:
             return list(known)
@@ -182,7 +189,7 @@ class Coordinator:
         state.remember(event.batch, decisions)
         if answer is not None:
             for alarm in state.alarms_of(answer):
-                text = _advice(alarm, answer.predicted_latency_seconds)
+                text = advice(alarm, answer.predicted_latency_seconds)
                 decisions.append(RaiseAlarm(AlarmKind.CONTROLLER, query, text))
         return decisions
 
@@ -225,7 +232,7 @@ class Coordinator:
     def _completed(self, event: BatchCompleted) -> list[Decision]:
         state = self._queries.get(event.query)
         if state is None:
-            return [_unknown(event.query)]
+            return [unknown_query(event.query)]
         decisions: list[Decision] = []
         now, query, batch = event.time_seconds, event.query, event.batch
         query_class = state.settings.query_class
@@ -250,7 +257,7 @@ class Coordinator:
         target = self._classes.delay_target_seconds(query_class)
         response = None if target is None else state.growing_response_seconds(target)
         if target is not None and response is not None:
-            decisions.append(_backlog_grows(query, response, query_class, target))
+            decisions.append(backlog_grows(query, response, query_class, target))
         if turn is None or turn.due:
             self._classes.used(query_class, share * event.busy_seconds)
         if turn is not None:
@@ -406,7 +413,7 @@ class Coordinator:
 
     def _received(self, event: TableReceived) -> list[Decision]:
         if self._plan is None:
-            return [_not_planning(event.message.sender)]
+            return [not_planning(event.message.sender)]
         before = dict(self._plan.keep_fraction)
         try:
             messages = self._plan.receive(event.message)
@@ -460,9 +467,19 @@ class Coordinator:
             else:
                 known.change(settings)
         if event.classes is not None:
-            self._classes = ClassLoop(event.classes)
+            self._change_classes(event.classes)
         self._turns.due_at.clear()  # targets may have changed
         return self._grant(event.time_seconds)
+
+    def _change_classes(self, settings: ClassSettings) -> None:
+        """A new loop, but where only the machine has become larger or smaller."""
+        known = self._classes
+        if known is not None and known.settings.cores != settings.cores:
+            only_cores = replace(known.settings, cores=settings.cores) == settings
+            if only_cores:
+                known.settings = settings
+                return
+        self._classes = ClassLoop(settings)
 
 
 def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
@@ -471,32 +488,3 @@ def _plan_for(settings: CoordinatorSettings) -> CentralPlan | NodePlan | None:
     if settings.node is None:
         return CentralPlan(settings.network, settings.replan_above)
     return NodePlan(settings.network, settings.node, settings)
-
-
-def _advice(alarm: Alarm, predicted_seconds: float | None) -> str:
-    if alarm is not Alarm.TARGET_UNREACHABLE or predicted_seconds is None:
-        return str(alarm)
-    return (
-        f"{alarm}: results are expected to be {predicted_seconds:.3g} s old. Looking at what "
-        "arrives, and what a batch costs however few tuples it has, take that long: give the "
-        "query a longer target, fewer tuples in front of the gate, or more cores"
-    )
-
-
-def _unknown(query: str) -> RaiseAlarm:
-    text = f"no query {query!r} is known; register it with SettingsChanged first"
-    return RaiseAlarm(AlarmKind.UNKNOWN_QUERY, query, text)
-
-
-def _backlog_grows(query: str, response: float, query_class: str, target: float) -> RaiseAlarm:
-    text = (
-        f"the latency of {query!r} has grown to {response:.3g} s; class {query_class!r} aims at "
-        f"{target:g} s, but a query whose batches have no bound tells too late what it takes: "
-        "give it a latency target, or bound its batches"
-    )
-    return RaiseAlarm(AlarmKind.BACKLOG_GROWS, query, text)
-
-
-def _not_planning(sender: str) -> RaiseAlarm:
-    text = f"a table from {sender} came to a coordinator without a network"
-    return RaiseAlarm(AlarmKind.PLANNER, sender, text)

@@ -38,6 +38,7 @@ from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.busy_cores import busy_cores
 from headgate.spark.agent.classes import class_settings
 from headgate.spark.agent.clock import Clock
+from headgate.spark.agent.core_watch import CoreWatch
 from headgate.spark.agent.listener import EventThread, ProgressListener
 from headgate.spark.agent.listening import read_listening
 from headgate.spark.agent.progress import BatchReport
@@ -118,7 +119,8 @@ class Headgate(Controls, Answers, Aggregates):
         self._digests = DigestBook(self.alarms_raised)
         self._letters = LetterBook(spark, self.alarms_raised)
         settings = CoordinatorSettings(classes=classes, network=network)
-        self._agent = Agent(self.alarms_raised, self._record, settings, busy_cores(spark))
+        cores = CoreWatch(busy_cores(spark), lambda: spark.sparkContext.defaultParallelism)
+        self._agent = Agent(self.alarms_raised, self._record, settings, cores)
         self._server = AgentServer(self._agent, listening)
         self.measured: Callable[[], Network] | None = None  # of a network that is run
         self._events = EventThread(self.alarms_raised)

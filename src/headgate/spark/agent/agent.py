@@ -43,6 +43,7 @@ from headgate.coordinator import (
 )
 from headgate.spark.agent.alarms import Alarms
 from headgate.spark.agent.arrivals import arrival_problems
+from headgate.spark.agent.core_watch import CoreWatch
 from headgate.spark.agent.decision import UNREACHABLE, GateDecision
 from headgate.spark.agent.progress import BatchReport, parse_progress
 from headgate.spark.agent.query_run import NOTHING_KNOWN, InputState, QueryRun
@@ -52,7 +53,6 @@ from headgate.spark.networks.network_export import MeasuredQuery
 
 __all__ = ["Agent", "TooLateError"]
 
-_COUNT_EVERY_SECONDS = 0.1
 _KEEP_JOURNAL_LINES = 20_000
 _MARGIN_SECONDS = 0.25
 _CLOCK_SKEW_SECONDS = 1.0
@@ -71,7 +71,7 @@ class TooLateError(Exception):
 class Agent:
     """See the module. `record` gets every batch once, with the arrival rates at its gates.
 
-    busy_cores: tells how many cores have tasks now; asked at every tick while there are classes.
+    cores: asked at ticks while there are classes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Agent:
         alarms: Alarms,
         record: Record,
         settings: CoordinatorSettings | None = None,
-        busy_cores: Callable[[], int] | None = None,
+        cores: CoreWatch | None = None,
     ) -> None:
         self.alarms = alarms
         self._record = record
@@ -88,9 +88,7 @@ class Agent:
         self._lines: deque[str] = deque([self._journal.header()], maxlen=_KEEP_JOURNAL_LINES)
         self._coordinator_lock = threading.Lock()
         self._runs: dict[str, QueryRun] = {}
-        self._busy_cores = busy_cores
-        self._counted_at = 0.0
-        self._counted: list[int] = []  # cores that had tasks, at each look since the last tick
+        self._cores = cores or CoreWatch()
 
     # --- queries and settings ---------------------------------------------------------------
 
@@ -403,10 +401,11 @@ class Agent:
         now = time.time()
         with self._coordinator_lock:
             wanted = self.coordinator.wants_tick(now)
-        self._count_cores(now)
+        if self.coordinator.counts_cores:
+            self._cores.look(now)
         if wanted:
-            counted, self._counted = self._counted, []
-            self._handle(Tick(now, sum(counted) / len(counted) if counted else None))
+            self._follow_cores(now)
+            self._handle(Tick(now, self._cores.busy_since_last()))
         for ticket in self._desk.to_check(now):
             if ticket.is_overdue(now):
                 text = f"batch {ticket.batch} has its turn for long; others go on beside it"
@@ -415,17 +414,14 @@ class Agent:
             elif not self._works(ticket):
                 self._return_turn(ticket.query, ticket.batch)
 
-    def _count_cores(self, now: float) -> None:
-        """A look at how many cores have tasks, ten times a second, while there are classes."""
-        if self._busy_cores is None or not self.coordinator.counts_cores:
+    def _follow_cores(self, now: float) -> None:
+        """Executors come and go: so many batches may run at once as there are cores for."""
+        classes = self.coordinator.classes
+        if classes is None:
             return
-        if 0.0 <= now - self._counted_at < _COUNT_EVERY_SECONDS:
-            return
-        self._counted_at = now
-        try:
-            self._counted.append(self._busy_cores())
-        except Exception:  # Spark is going, or does not tell: the places stay as they are
-            self._busy_cores = None
+        number = self._cores.number(now)
+        if number is not None and number != classes.settings.cores:
+            self._handle(SettingsChanged(now, classes=replace(classes.settings, cores=number)))
 
     def _works(self, ticket: Ticket) -> bool:
         """The query is within a trigger, so its turn is in use."""
