@@ -118,7 +118,8 @@ def test_whatever_fails_behind_the_start_is_an_alarm(
     def broken(*_: object) -> None:
         raise RuntimeError("it is broken")
 
-    books = hg._starts._books
+    [(_, starts), *_] = hg._sessions._attached.values()
+    books = starts._books
     monkeypatch.setattr(books.ledger, "open", broken)
     monkeypatch.setattr(books.digests, "open", broken)
     monkeypatch.setattr(books.letters, "begin", broken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -170,6 +169,7 @@ def _run(
     files: a directory for what Spark writes, and the file for its messages.
     """
     from headgate.spark.networks.network_run import run_network
+    from headgate.spark.query_context import silence_query_context
 
     console = errors() if as_json else output()
     console.print("Starting Spark ...")
@@ -177,7 +177,7 @@ def _run(
     spark = start_spark(directory, log, master, f"headgate: {network.name}", settings)
     try:
         spark.sparkContext.setLogLevel("ERROR")
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # said once, by us
+        silence_query_context()  # said once, by us
         with quiet_interrupt() as pressed, run_network(spark, network, chosen) as running:
             failure: HeadgateError | None = None
             try:

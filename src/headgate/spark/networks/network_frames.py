@@ -28,7 +28,8 @@ from headgate.spark.networks.network_groups import Group, RunningNetwork
 from headgate.spark.networks.network_needs import stood_in_for
 from headgate.spark.networks.operator_code import imported
 from headgate.spark.networks.stand_ins import stand_in
-from headgate.spark.networks.window_rows import windows_of, with_windows, without_query_context
+from headgate.spark.networks.window_rows import windows_of, with_windows
+from headgate.spark.query_context import without_query_context
 
 __all__ = ["FLOW_PREFIX", "GateRows", "NetworkFrames"]
 

@@ -7,9 +7,6 @@ windows fall there, else from here.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -19,9 +16,7 @@ from headgate.errors import UsageError
 from headgate.network import Operator
 from headgate.spark.gates.row_columns import WINDOW_COLUMN, quoted
 
-__all__ = ["windows_of", "with_windows", "without_query_context"]
-
-_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+__all__ = ["windows_of", "with_windows"]
 
 
 class _Windowed(Protocol):
@@ -56,20 +51,6 @@ def with_windows(frame: DataFrame, operator: Operator) -> DataFrame:
             f"operator {operator.name!r} groups by the column {WINDOW_COLUMN!r}: {error}"
         ) from None
     return frame.withColumn(WINDOW_COLUMN, F.window(F.col(quoted(time)), *texts))
-
-
-@contextmanager
-def without_query_context() -> Iterator[None]:
-    """Within the block pyspark does not log errors of analysis."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
 
 
 def _text(seconds: float) -> str:
