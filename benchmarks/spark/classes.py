@@ -62,7 +62,6 @@ LOADS = {"near capacity": 0.92, "steps": 1.05, "above capacity": 1.2}
 """Shares of what the queries do with batches of any length; with batches that are short enough for
 the targets they do about 0.85 of it, because each batch has a fixed cost. The steps are 0.92 on
 average."""
-ROUNDS = {"near capacity": 3, "steps": 3, "above capacity": 2}
 EVEN = dict.fromkeys(PRIORITIES, 1.0 / len(PRIORITIES))
 STEPS = (1.0, 0.5, 1.2, 0.3, 0.9)
 """Load of gold in the steps, as a share of a third of the load."""
@@ -138,7 +137,7 @@ def processed(work: Workload, seconds: float, to_the_end: bool = False) -> Flow:
 def tables(
     work: Workload,
     capacity: float,
-    rounds: Mapping[str, int] = ROUNDS,
+    rounds: int = 2,
     seconds: float = 30.0,
     settle: float = 20.0,
 ) -> dict[str, Any]:
@@ -151,7 +150,7 @@ def tables(
     found: dict[str, Any] = {}
     for load in LOADS:
         looks: dict[str, list[dict[str, Any]]] = {scheme: [] for scheme in SCHEMES}
-        for number in range(rounds[load]):
+        for number in range(rounds):
             for scheme in SCHEMES if number % 2 == 0 else reversed(SCHEMES):
                 look = _scheme_look(work, capacity, load, scheme, seconds, settle)
                 looks[scheme].append(look)
