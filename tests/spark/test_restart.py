@@ -59,6 +59,7 @@ def test_a_killed_driver_drops_the_same_tuples_again(
     before = logged_batches(checkpoint)
     replayed = max(before)
     committed = _newest(checkpoint / "commits")
+    had = batches_in_sink(tmp_path / "out")
 
     stream = hg.gate(replay(**CROWD), "orders", arrival="timestamp", identity=["id"])
     writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
@@ -75,7 +76,7 @@ def test_a_killed_driver_drops_the_same_tuples_again(
     assert len(batches) == len(set(batches)), rows
     assert set(batches) >= set(range(replayed + 1))
     assert all(row["offered"] == row["kept"] + row["dropped"] for row in counted)
-    if committed != replayed:
+    if committed != replayed and replayed not in had:  # a sink that has it passes over it
         [again] = [row for row in rows if row["batch"] == replayed]
         assert again["why"] == "replayed"
         assert again["keep_fraction"] == before[replayed][0].threshold("orders") / 1e6
