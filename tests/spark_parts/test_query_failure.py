@@ -28,7 +28,7 @@ Job aborted: org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Divisio
 SELECT 1 / (id - id) AS x FROM a
        ^^^^^^^^^^^^^
 """
-FILE = "/home/me/shop/operators.py"
+FILE = "/srv/shop/operators.py"
 CODES = [OperatorCode("enriched", FILE, 1, 10), OperatorCode("scored", FILE, 20, 30)]
 
 
